@@ -1,0 +1,1 @@
+"""Train and measure LLM agents that call tools over several turns."""
