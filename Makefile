@@ -1,0 +1,61 @@
+# `make quickstart` trains an agent from nothing but this folder; `make test` is what CI runs.
+# PIP_INDEX_URL is honoured by pip itself; TORCH_INDEX names another index for torch alone, for example
+#   TORCH_INDEX=https://download.pytorch.org/whl/cpu make install
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEED ?= 0
+WORKERS ?= 2
+TORCH ?= torch==2.13.0
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
+STAMP := $(VENV)/.installed
+
+.DELETE_ON_ERROR:
+.PHONY: help install quickstart test lint format bench clean
+
+help:
+	@echo "make install     install everything into $(VENV)"
+	@echo "make quickstart  SFT, then GRPO on live tools, with held-out success before and after (SEED=$(SEED))"
+	@echo "make test        lint and all tests"
+	@echo "make lint        ruff, mypy, import-linter, codespell"
+	@echo "make bench       the short benchmarks"
+	@echo "make clean       remove caches and build outputs (not $(VENV), not mlruns)"
+
+install: $(STAMP)
+
+# torch first, so that the other packages take the build that is there in place of fetching their own.
+$(STAMP): pyproject.toml requirements/no-deps.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+		{ echo "Expected Python 3.11 to 3.13, but got $$($(BIN)/python -V). Set PYTHON=..., remove $(VENV), try again."; exit 1; }
+	@echo "Installing into $(VENV) (about five minutes the first time)"
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
+	$(PIP) -e '.[bfcl,gguf,dev]'
+	$(PIP) --no-deps -r requirements/no-deps.txt
+	@touch $@
+
+quickstart: install
+	$(BIN)/python tools/quickstart.py --seed $(SEED)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --durations=15
+
+bench: install
+	@set -e; for script in tools/bench/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
