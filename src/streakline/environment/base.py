@@ -1,0 +1,50 @@
+"""What the agent loop needs of a world in which tool calls are executed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeAlias
+
+from streakline.types import JSON, Task, ToolCall, ToolResult
+
+__all__ = ["Environment", "EnvironmentFactory"]
+
+
+class Environment(ABC):
+    """One episode of one task. Single use: make a new one for each trajectory.
+
+    To add one, implement the four members below; `execute` must answer, not raise, whatever the model wrote.
+    """
+
+    @abstractmethod
+    def begin_user_turn(self, index: int) -> None:
+        """Start a user turn, which may reveal tools. Called once for each turn, in order, before its calls.
+
+        Args:
+            index: 0-based user turn.
+        """
+
+    @abstractmethod
+    def execute(self, call: ToolCall) -> ToolResult:
+        """Run one call.
+
+        Args:
+            call: What the model asked for; its name and arguments can be anything.
+
+        Returns:
+            The result, or an error result that tells the model what to mend. Never raises for what the model did.
+        """
+
+    @abstractmethod
+    def state(self) -> dict[str, JSON]:
+        """Plain JSON picture of the world by simulator name, equal for worlds that are equal."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether the world has closed the episode, so that further calls make no sense."""
+
+
+EnvironmentFactory: TypeAlias = Callable[[Task], Environment]
+"""Makes a fresh world for a task; called once for each trajectory."""

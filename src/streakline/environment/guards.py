@@ -1,0 +1,27 @@
+"""Refusals for calls that would hold the interpreter for hours: no time-out can interrupt a huge integer operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streakline.types import JSON
+
+__all__ = ["refusal"]
+
+_MAX_DIGITS = 1000
+"""Digits of precision that a calculation may ask for."""
+_MAX_POWER_BITS = 14_000
+"""Size of an integer power: just under the 4300 digits that Python converts to text."""
+
+
+def refusal(tool: str, arguments: Mapping[str, JSON]) -> str:
+    """Say why a call is not run although its arguments have the right types; empty = run it."""
+    for name in ("precision", "decimal_places"):
+        value = arguments.get(name)
+        if isinstance(value, int) and abs(value) > _MAX_DIGITS:
+            return f"Expected `{name}` to be at most {_MAX_DIGITS}, but got {value}"
+    base, exponent = arguments.get("base"), arguments.get("exponent")
+    integers = isinstance(base, int) and isinstance(exponent, int)
+    if tool == "power" and integers and abs(base) > 1 and exponent * base.bit_length() > _MAX_POWER_BITS:
+        return f"Expected a result of at most {_MAX_POWER_BITS} bits, but got a larger power"
+    return ""

@@ -1,0 +1,165 @@
+"""A world whose tools really run: the simulators of one task, for one episode."""
+
+from __future__ import annotations
+
+import decimal
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from typing import final
+
+from streakline.environment.base import Environment
+from streakline.environment.clock import frozen_clock, parse_clock
+from streakline.environment.guards import refusal
+from streakline.environment.json_schema import argument_errors
+from streakline.environment.simulators import create_simulator, state_snapshot, to_plain, tool_functions
+from streakline.environment.workers import run_with_timeout
+from streakline.errors import ConfigError, DataError
+from streakline.types import JSON, Task, ToolCall, ToolResult, ToolSchema
+
+__all__ = ["LiveEnvironment"]
+
+
+@final
+class LiveEnvironment(Environment):
+    """Executes calls by allow-list: the tools visible now, literal arguments that fit the schema, nothing else.
+
+    Errors go to the model as `{"error": "..."}`. A tool that overruns its time closes the episode, because its thread
+    may still change the world. A task without simulators has calls as its outcome, not a world: a valid call is
+    acknowledged, and the episode is done.
+    """
+
+    def __init__(self, task: Task, *, timeout_s: float | None = 5.0) -> None:
+        """Build the world of a task.
+
+        Args:
+            task: Names the simulators, their scenarios, the visible tools and the clock.
+            timeout_s: Seconds that one call may take; None = no limit, and no thread hand-over (for trusted calls).
+
+        Raises:
+            DataError: The task names a tool that none of its simulators has, or a scenario that can't be loaded.
+            ConfigError: `timeout_s` is not positive, or a simulator is unknown.
+        """
+        if timeout_s is not None and not timeout_s > 0:
+            raise ConfigError(f"Expected `timeout_s` to be positive, but got {timeout_s}")
+        self._task = task
+        self._timeout_s = timeout_s
+        self._moment = parse_clock(task.clock)
+        self._visible: dict[str, ToolSchema] = {schema.name: schema for schema in task.tools}
+        self._done = False
+        self._simulators: dict[str, object] = {}
+        # Of two simulators with a tool of the same name the later one answers, as upstream.
+        self._owners: dict[str, tuple[Callable[..., object], object]] = {}
+        with frozen_clock(self._moment):
+            for name in task.simulators:
+                self._add_simulator(name)
+        if task.simulators:
+            self._check_tools()
+
+    def begin_user_turn(self, index: int) -> None:
+        """Reveal the tools that the task holds back until this user turn."""
+        self._visible.update({schema.name: schema for schema in self._task.revealed_tools.get(index, ())})
+
+    def execute(self, call: ToolCall) -> ToolResult:
+        """Run one call. See `Environment.execute`."""
+        schema = self._visible.get(call.name)
+        fault = (
+            self._unknown(call.name)
+            if schema is None
+            else argument_errors(call.arguments, parameters=schema.parameters)
+        )
+        fault = fault or refusal(call.name, call.arguments)
+        if fault:
+            return _error(call, fault)
+        if self._done:
+            return _error(call, "The episode is closed")
+        if not self._task.simulators:
+            self._done = True
+            return ToolResult(name=call.name, call_id=call.id, content='{"status": "received"}')
+        return self._run(call)
+
+    def state(self) -> dict[str, JSON]:
+        """Public state by simulator name. See `Environment.state`."""
+        return {name: state_snapshot(instance) for name, instance in self._simulators.items()}
+
+    @property
+    def done(self) -> bool:
+        """Whether a tool overran its time, or the one call of a task without a world was made."""
+        return self._done
+
+    def _add_simulator(self, name: str) -> None:
+        scenario = self._task.initial_state.get(name, {})
+        if not isinstance(scenario, Mapping):
+            raise DataError(
+                f"Expected the scenario of {name} in task {self._task.id} to be an object, but got {scenario!r}"
+            )
+        instance = create_simulator(name, scenario=scenario, long_context=self._task.long_context)
+        self._simulators[name] = instance
+        self._owners.update({tool: (function, instance) for tool, function in tool_functions(name).items()})
+
+    def _check_tools(self) -> None:
+        revealed = (schema for schemas in self._task.revealed_tools.values() for schema in schemas)
+        for schema in (*self._task.tools, *revealed):
+            if schema.name not in self._owners:
+                raise DataError(
+                    f"Expected tool `{schema.name}` of task {self._task.id} to belong to "
+                    f"{', '.join(self._task.simulators)}, but got none that has it"
+                )
+
+    def _unknown(self, name: str) -> str:
+        close = difflib.get_close_matches(name, self._visible, n=3) if name else []
+        hint = f"Did you mean {' or '.join(f'`{match}`' for match in close)}? " if close else ""
+        return f"Unknown tool `{name}`. {hint}Available: {', '.join(self._visible) or 'none'}"
+
+    def _run(self, call: ToolCall) -> ToolResult:
+        def run() -> tuple[str, bool]:
+            return self._call_tool(call)
+
+        if self._timeout_s is None:
+            content, is_error = run()
+        else:
+            try:
+                content, is_error = run_with_timeout(run, timeout_s=self._timeout_s)
+            except TimeoutError:
+                self._done = True
+                return _error(call, f"Expected `{call.name}` to answer within {self._timeout_s:g} s, but got nothing")
+        return ToolResult(name=call.name, call_id=call.id, content=content, is_error=is_error)
+
+    def _call_tool(self, call: ToolCall) -> tuple[str, bool]:
+        """Content and whether it is an error. Serialised here, since a result may hold parts of the living world."""
+        function, instance = self._owners[call.name]
+        try:
+            # The maths tools set the precision of the thread's decimal context.
+            with frozen_clock(self._moment), decimal.localcontext():
+                value = function(instance, **call.arguments)
+                is_error = isinstance(value, dict) and "error" in value
+                return _content(value), is_error
+        except Exception as error:  # whatever a tool raises is an answer to the model
+            return _error_content(f"{type(error).__name__}: {error}"), True
+
+
+def _content(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict | list | tuple):
+        return str(value)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    except (ValueError, TypeError):  # NaN and infinity, a cycle, keys that are no text
+        return json.dumps(_finite(to_plain(value)), ensure_ascii=False)
+
+
+def _finite(value: JSON) -> JSON:
+    if isinstance(value, float) and value - value != 0:  # NaN and infinity have no JSON form
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value
+
+
+def _error_content(message: str) -> str:
+    return json.dumps({"error": message}, ensure_ascii=False)
+
+
+def _error(call: ToolCall, message: str) -> ToolResult:
+    return ToolResult(name=call.name, call_id=call.id, content=_error_content(message), is_error=True)

@@ -1,0 +1,66 @@
+"""Runs calls again in a fresh world, so that a grader sees what they do there, whatever the policy was shown."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streakline.environment.live import LiveEnvironment
+from streakline.types import JSON, Task, ToolCall, ToolResult
+
+__all__ = ["TurnOutcome", "gold_outcomes", "replay"]
+
+_KEPT_GOLD = 4096
+_gold: OrderedDict[str, tuple[Task, tuple[TurnOutcome, ...]]] = OrderedDict()
+"""Task id -> the task and what its gold calls lead to; least recently used first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOutcome:
+    """What the calls of one user turn led to."""
+
+    state: dict[str, JSON]
+    """Public state by simulator at the end of the user turn."""
+    results: tuple[ToolResult, ...]
+    """One result a call, in order; empty = no call was made."""
+
+
+def replay(
+    task: Task, calls_by_user_turn: Sequence[Sequence[ToolCall]], *, timeout_s: float | None = 5.0
+) -> list[TurnOutcome]:
+    """Execute calls in a fresh world of the task.
+
+    Args:
+        task: Whose world.
+        calls_by_user_turn: [user turns][calls] in the order in which they were made.
+        timeout_s: Seconds that one call may take; None = no limit.
+
+    Returns:
+        [user turns] state and results after each of them.
+    """
+    environment = LiveEnvironment(task, timeout_s=timeout_s)
+    outcomes = []
+    for index, calls in enumerate(calls_by_user_turn):
+        environment.begin_user_turn(index)
+        results = tuple(environment.execute(call) for call in calls)
+        outcomes.append(TurnOutcome(state=environment.state(), results=results))
+    return outcomes
+
+
+def gold_outcomes(task: Task) -> tuple[TurnOutcome, ...]:
+    """What the task's gold calls lead to, executed once a task.
+
+    Returns:
+        [user turns], empty where the task has no gold.
+    """
+    entry = _gold.get(task.id)
+    if entry is not None and (entry[0] is task or entry[0] == task):
+        _gold.move_to_end(task.id)
+        return entry[1]
+    calls = [[call for step in steps for call in step] for steps in task.gold]
+    outcomes = tuple(replay(task, calls, timeout_s=None))
+    _gold[task.id] = (task, outcomes)
+    if len(_gold) > _KEPT_GOLD:
+        _gold.popitem(last=False)
+    return outcomes
