@@ -20,8 +20,13 @@ def refusal(tool: str, arguments: Mapping[str, JSON]) -> str:
         value = arguments.get(name)
         if isinstance(value, int) and abs(value) > _MAX_DIGITS:
             return f"Expected `{name}` to be at most {_MAX_DIGITS}, but got {value}"
-    base, exponent = arguments.get("base"), arguments.get("exponent")
-    integers = isinstance(base, int) and isinstance(exponent, int)
-    if tool == "power" and integers and abs(base) > 1 and exponent * base.bit_length() > _MAX_POWER_BITS:
+    if tool == "power" and _power_bits(arguments.get("base"), arguments.get("exponent")) > _MAX_POWER_BITS:
         return f"Expected a result of at most {_MAX_POWER_BITS} bits, but got a larger power"
     return ""
+
+
+def _power_bits(base: JSON, exponent: JSON) -> int:
+    """Bits of an integer power; 0 for one that is no integer, since powers of floats overflow at once."""
+    if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1:
+        return exponent * base.bit_length()
+    return 0
