@@ -1,0 +1,214 @@
+r"""The Hermes format of tool calls: `<tool_call>\n{"name": ..., "arguments": {...}}\n</tool_call>`.
+
+What a policy writes is data: a call is a name and literal arguments, never code, and a malformed block becomes a text
+that is fed back to the policy. Nothing in here raises because of what a policy wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from streakline.types import JSON, Message, Role, ToolCall
+
+__all__ = [
+    "CALL_CLOSE",
+    "CALL_OPEN",
+    "MARKERS",
+    "THINK_CLOSE",
+    "THINK_OPEN",
+    "ParsedAssistant",
+    "parse_assistant",
+    "serialize_assistant",
+    "serialize_calls",
+]
+
+THINK_OPEN = "<think>"
+THINK_CLOSE = "</think>"
+CALL_OPEN = "<tool_call>"
+CALL_CLOSE = "</tool_call>"
+MARKERS = (THINK_OPEN, THINK_CLOSE, CALL_OPEN, CALL_CLOSE)
+"""Texts that give structure to an assistant turn."""
+
+_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
+_SPACE = re.compile(r"\s*")
+_UNSAFE_NAME = re.compile(r'["\\\x00-\x1f]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedAssistant:
+    """An assistant turn, and what was wrong with it."""
+
+    message: Message
+    """The turn: thinking, text, and the calls that could be read. Malformed blocks stay in its text."""
+    errors: tuple[str, ...] = ()
+    """One text a malformed block, in order, to be fed back to the policy; empty = nothing was malformed."""
+
+
+def parse_assistant(text: str) -> ParsedAssistant:
+    """Read an assistant turn. Never raises.
+
+    A call inside thinking is a draft and no call. A `</think>` without its opening tag means that the prompt opened
+    the thinking, so all that stands before it is thinking. A block that is not closed is malformed, however valid its
+    JSON: the policy was cut off, or went on writing.
+
+    Args:
+        text: Decoded turn without its terminator.
+
+    Returns:
+        The turn, with one error for each malformed block.
+
+    Example:
+        >>> parsed = parse_assistant('Hm.<tool_call>{"name": "ls", "arguments": "{\\\\"a\\\\": true}"}</tool_call>')
+        >>> parsed.message.content, parsed.message.tool_calls[0].arguments
+        ('Hm.', {'a': True})
+        >>> parse_assistant("<tool_call>ls()</tool_call>").errors
+        ('Malformed tool call: Expecting value at character 0.',)
+    """
+    scan = _Scan(text)
+    position = 0
+    while match := _MARKER.search(text, position):
+        scan.content.append(text[position : match.start()])
+        position = scan.step(match.group(), match.start(), match.end())
+    scan.content.append(text[position:])
+    message = Message(
+        role=Role.ASSISTANT,
+        content="".join(scan.content).strip(),
+        thinking="\n".join(scan.thinking).strip(),
+        tool_calls=tuple(scan.calls),
+    )
+    return ParsedAssistant(message=message, errors=tuple(scan.errors))
+
+
+def serialize_calls(calls: Sequence[ToolCall]) -> str:
+    """Write calls as Hermes blocks, one below the other, with UTF-8 kept as it is."""
+    return "\n".join(f"{CALL_OPEN}\n{_call_json(call)}\n{CALL_CLOSE}" for call in calls)
+
+
+def serialize_assistant(message: Message) -> str:
+    """Write an assistant message as a policy would: thinking, text, calls.
+
+    Args:
+        message: An assistant message.
+
+    Returns:
+        Text without a terminator; `parse_assistant` reads the same message from it.
+    """
+    thinking = f"{THINK_OPEN}\n{message.thinking}\n{THINK_CLOSE}\n\n" if message.thinking else ""
+    return thinking + "\n".join(part for part in (message.content, serialize_calls(message.tool_calls)) if part)
+
+
+def _call_json(call: ToolCall) -> str:
+    return json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False)
+
+
+@dataclass(slots=True)
+class _Scan:
+    """What has been read so far; `step` handles one marker and returns where to go on."""
+
+    text: str
+    content: list[str] = field(default_factory=list)
+    thinking: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def step(self, marker: str, start: int, end: int) -> int:
+        if marker == THINK_OPEN:
+            return self._read_thinking(end)
+        if marker == THINK_CLOSE:
+            return self._take_back(start, end)
+        if marker == CALL_OPEN:
+            return self._read_call(start, end)
+        return self._reject(start, end, f"{CALL_CLOSE} without {CALL_OPEN}")
+
+    def _read_thinking(self, end: int) -> int:
+        close = self.text.find(THINK_CLOSE, end)
+        self.thinking.append(self.text[end:] if close < 0 else self.text[end:close])
+        return len(self.text) if close < 0 else close + len(THINK_CLOSE)
+
+    def _take_back(self, start: int, end: int) -> int:
+        self.content, self.calls, self.errors = [], [], []
+        self.thinking = [self.text[:start].replace(THINK_OPEN, "\n").replace(THINK_CLOSE, "\n")]
+        return end
+
+    def _read_call(self, start: int, end: int) -> int:
+        # Decoding finds the end of the JSON by itself, so that a string inside it may spell any of the markers.
+        try:
+            value, after = _decode(self.text, end)
+        except (ValueError, RecursionError) as error:
+            return self._reject_block(start, end, _reason(error, end))
+        close = _SPACE.match(self.text, after).end()  # type: ignore[union-attr]  # it matches the empty text too
+        if not self.text.startswith(CALL_CLOSE, close):
+            return self._reject_block(start, after, "text after the JSON object")
+        close += len(CALL_CLOSE)
+        try:
+            self.calls.append(_to_call(value))
+        except (ValueError, RecursionError) as error:
+            return self._reject(start, close, _reason(error, end))
+        return close
+
+    def _reject_block(self, start: int, end: int, reason: str) -> int:
+        marker = _MARKER.search(self.text, end)
+        if marker is None:
+            return self._reject(start, len(self.text), f"no closing {CALL_CLOSE}")
+        if marker.group() == CALL_CLOSE:
+            return self._reject(start, marker.end(), reason)
+        return self._reject(start, marker.start(), f"no closing {CALL_CLOSE}")
+
+    def _reject(self, start: int, end: int, reason: str) -> int:
+        self.content.append(self.text[start:end])
+        self.errors.append(f"Malformed tool call: {reason}.")
+        return end
+
+
+def _reason(error: ValueError | RecursionError, start: int) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {max(error.pos - start, 0)}"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+
+
+def _decode(text: str, position: int) -> tuple[JSON, int]:
+    start = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches the empty text too
+    value, end = _DECODER.raw_decode(text, start)
+    return value, end
+
+
+def _to_call(value: JSON) -> ToolCall:
+    if not isinstance(value, Mapping):
+        raise ValueError("expected an object with `name` and `arguments`")
+    name = value.get("name")
+    if not isinstance(name, str) or not name.strip() or _UNSAFE_NAME.search(name):
+        raise ValueError("expected `name` to be the name of a tool")
+    arguments = value.get("arguments", value.get("parameters"))
+    if isinstance(arguments, str):
+        arguments = _decode_again(arguments)
+    if arguments is None:
+        arguments = {}
+    if not isinstance(arguments, dict):
+        raise ValueError("expected `arguments` to be an object")
+    call = ToolCall(name=name, arguments=arguments)
+    try:
+        _call_json(call).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is not text") from None
+    return call
+
+
+def _decode_again(arguments: str) -> JSON:
+    # Models trained on OpenAI's wire format write the object as a string.
+    if not arguments.strip():
+        return {}
+    try:
+        return _DECODER.decode(arguments)
+    except json.JSONDecodeError:
+        raise ValueError("expected `arguments` to be an object") from None
