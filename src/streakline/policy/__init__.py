@@ -1,0 +1,1 @@
+"""The trained policy: loading (dtype, LoRA) and export to the Hugging Face layout."""

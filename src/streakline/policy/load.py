@@ -1,0 +1,198 @@
+"""Load the policy: float32 master weights, train mode, adapters, and one clear line for whatever is wrong with it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import peft
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.utils import logging
+
+from streakline.errors import ConfigError, DataError
+from streakline.policy.config import LoraConfig, PolicyConfig
+
+__all__ = ["load_policy", "resolve_source"]
+
+
+def load_policy(config: PolicyConfig) -> PreTrainedModel | peft.PeftModel:
+    """Load or initialise the policy, ready to be trained.
+
+    Transformers 5 loads a bfloat16 checkpoint as bfloat16, in which AdamW at a rate of 1e-6 changes 2% of the weights
+    in 20 steps; the configured type (float32 unless told otherwise) is therefore always passed on.
+
+    Args:
+        config: What to load, and which of its weights are trained.
+
+    Returns:
+        The model in train mode.
+
+    Raises:
+        ConfigError: If the model has no causal language model head, `freeze` finds no parameter or leaves none, or
+            LoRA has nothing to adapt.
+        DataError: If the checkpoint is missing, unreadable, or of another architecture than its `config.json`.
+    """
+    model = _initialise(config) if config.init == "random" else _read_checkpoint(config)
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    _freeze(model, config.freeze or [])
+    if config.lora is not None:
+        adapted = _add_lora(model, config.lora)
+        adapted.train()
+        return adapted
+    model.train()
+    return model
+
+
+def resolve_source(name_or_path: str) -> tuple[str, bool]:
+    """Tell a folder from the name of a model on the hub, without touching the network.
+
+    Args:
+        name_or_path: What the user gave.
+
+    Returns:
+        What to load from, and whether it is local.
+
+    Raises:
+        DataError: If it can only be a folder, and there is none.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return str(path), True
+    # A hub name is `name` or `owner/name`. With an existing first part, `data/bsae` is a misspelt path.
+    is_path = path.is_absolute() or len(path.parts) != 2 or path.parts[0] in {"..", "~"}
+    if len(path.parts) == 1:
+        is_path = name_or_path.startswith(".")
+    if is_path or Path(path.parts[0]).is_dir():
+        raise DataError(f"Expected `name_or_path` to be an existing folder or a hub name, but got {name_or_path!r}")
+    return name_or_path, False
+
+
+def _initialise(config: PolicyConfig) -> PreTrainedModel:
+    source, is_local = resolve_source(config.name_or_path)
+    try:
+        architecture = AutoConfig.from_pretrained(source, local_files_only=is_local)
+    except (OSError, ValueError) as error:
+        raise _unreadable(config.name_or_path, is_local=is_local, error=error) from error
+    try:
+        return _build(architecture, config)
+    except (ValueError, ImportError) as error:
+        raise ConfigError(f"Expected `{config.name_or_path}` to be a causal LM, but got: {_line(error)}") from error
+
+
+def _build(architecture: PreTrainedConfig, config: PolicyConfig) -> PreTrainedModel:
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        architecture, dtype=_torch_dtype(config), attn_implementation=config.attn_implementation
+    )
+    return model
+
+
+def _read_checkpoint(config: PolicyConfig) -> PreTrainedModel:
+    source, is_local = resolve_source(config.name_or_path)
+    if config.gguf_file is not None and is_local and not (Path(source) / config.gguf_file).is_file():
+        raise DataError(f"Expected `gguf_file` to be a file in {source}, but got {config.gguf_file!r}")
+    try:
+        with _quiet_load_report():
+            loaded: tuple[PreTrainedModel, Mapping[str, set[object]]] = AutoModelForCausalLM.from_pretrained(
+                source,
+                dtype=_torch_dtype(config),
+                attn_implementation=config.attn_implementation,
+                gguf_file=config.gguf_file,
+                local_files_only=is_local,
+                # Reported by `_check_keys`, with a message that names the weight.
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )  # type: ignore[assignment]
+    except (OSError, ValueError, RuntimeError, ImportError) as error:
+        raise _unreadable(config.name_or_path, is_local=is_local, error=error) from error
+    model, info = loaded
+    _check_keys(config.name_or_path, info)
+    return model if config.gguf_file is None else _plain_copy(model, config)
+
+
+@contextmanager
+def _quiet_load_report() -> Iterator[None]:
+    """Hold back transformers' table of missing weights, which would bury the one line that says it."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def _check_keys(name: str, info: Mapping[str, set[object]]) -> None:
+    unexpected = {str(key) for key in info["unexpected_keys"]}
+    # Old checkpoints hold the rotary frequencies, which are computed; anything else in a layer is a lost weight.
+    lost = {key for key in unexpected if ".layers." in key and not key.endswith("rotary_emb.inv_freq")}
+    # transformers gives (name, shape in the checkpoint, shape in the model).
+    mismatched = {key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"]}
+    for label, keys in (("missing", info["missing_keys"]), ("of another shape", mismatched), ("left over", lost)):
+        if keys:
+            raise DataError(
+                f"Expected the checkpoint {name} to hold the weights of its config.json, but got {len(keys)} {label}, "
+                f"such as {min(map(str, keys))} (a checkpoint of another architecture?)"
+            )
+    if unexpected:
+        warnings.warn(f"Ignoring {len(unexpected)} weights of {name}, such as {min(unexpected)}", stacklevel=4)
+
+
+def _plain_copy(model: PreTrainedModel, config: PolicyConfig) -> PreTrainedModel:
+    """Copy a dequantised model into one that transformers agrees to save."""
+    copied = _build(model.config, config)
+    copied.load_state_dict(model.state_dict())
+    return copied
+
+
+def _freeze(model: nn.Module, patterns: list[str]) -> None:
+    for pattern in patterns:
+        found = [parameter for name, parameter in model.named_parameters() if re.search(pattern, name)]
+        if not found:
+            raise ConfigError(f"Expected every pattern of `freeze` to match a parameter name, but got {pattern!r}")
+        for parameter in found:
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError(f"Expected `freeze` to leave a parameter to train, but got {patterns}")
+
+
+def _add_lora(model: PreTrainedModel, lora: LoraConfig) -> peft.PeftModel:
+    try:
+        adapted = peft.get_peft_model(
+            model,
+            peft.LoraConfig(
+                task_type=peft.TaskType.CAUSAL_LM,
+                r=lora.r,
+                # PEFT annotates an int, but only ever divides by it.
+                lora_alpha=lora.alpha,  # type: ignore[arg-type]
+                lora_dropout=lora.dropout,
+                target_modules=lora.target_modules,
+            ),
+        )
+    except ValueError as error:
+        raise ConfigError(f"Expected `lora` to fit the model, but got: {_line(error)}") from error
+    if not isinstance(adapted, peft.PeftModel):
+        raise ConfigError(f"Expected PEFT to return a plain adapter model, but got {type(adapted).__name__}")
+    return adapted
+
+
+def _torch_dtype(config: PolicyConfig) -> torch.dtype:
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.dtype]
+
+
+def _unreadable(name: str, *, is_local: bool, error: Exception) -> DataError:
+    if is_local:
+        return DataError(f"Expected {name} to hold a causal LM in the Hugging Face layout, but got: {_line(error)}")
+    return DataError(
+        f"Expected `name_or_path` to be a folder or a model that the hub can be asked for, but got {name!r}, which is "
+        f"no folder, and: {_line(error)}"
+    )
+
+
+def _line(error: Exception) -> str:
+    """First line of a message: transformers adds paragraphs of advice that do not apply here."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
