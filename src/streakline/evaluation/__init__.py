@@ -1,0 +1,1 @@
+"""Statistics over held-out scores, and the reports made of them."""

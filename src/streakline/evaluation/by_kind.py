@@ -1,0 +1,153 @@
+"""Success by request kind before and after training, and which kinds really moved.
+
+A mean can rise while one kind of request is un-learned. With a dozen kinds some move by luck, so the p values are
+corrected for their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from streakline.errors import ConfigError, DataError
+from streakline.evaluation.intervals import paired_values
+
+__all__ = ["KindChange", "changes_by_kind", "sign_flip_p_value"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindChange:
+    """Success of one kind of request, before and after, on the same tasks."""
+
+    kind: str
+    """Request kind or category."""
+    num_tasks: int
+    """Tasks of the kind with a score on both sides."""
+    before: float
+    """Mean over tasks before."""
+    after: float
+    """Mean over tasks after."""
+    p_value: float
+    """Two-sided p value of the paired difference, uncorrected."""
+    p_corrected: float
+    """The same after Holm's correction for the number of kinds."""
+    is_significant: bool
+    """Whether `p_corrected` is at most the chosen error rate."""
+
+    @property
+    def difference(self) -> float:
+        """After minus before."""
+        return self.after - self.before
+
+    @property
+    def fell(self) -> bool:
+        """Whether success fell significantly."""
+        return self.is_significant and self.difference < 0
+
+    @property
+    def rose(self) -> bool:
+        """Whether success rose significantly."""
+        return self.is_significant and self.difference > 0
+
+
+def changes_by_kind(
+    before: Mapping[str, Sequence[float]],
+    after: Mapping[str, Sequence[float]],
+    *,
+    kinds: Mapping[str, str],
+    error_rate: float = 0.05,
+    num_resamples: int = 9_999,
+    seed: int = 0,
+) -> tuple[KindChange, ...]:
+    """Compare before and after kind by kind, with Holm's correction (1979) over the kinds.
+
+    Args:
+        before: Task id -> one value an episode.
+        after: The same tasks, measured again.
+        kinds: Task id -> kind, for every task.
+        error_rate: Chance that any kind is called moved though none did, in (0, 1).
+        num_resamples: Random sign flips where all of them are too many to try.
+        seed: Seed of the sign flips.
+
+    Returns:
+        One record a kind, sorted by name; kinds without a scored task are left out.
+
+    Raises:
+        ConfigError: If the error rate can't be.
+        DataError: If the tasks differ, or one has no kind.
+    """
+    if not 0 < error_rate < 1:
+        raise ConfigError(f"Expected `error_rate` to be between 0 and 1, but got {error_rate}")
+    pairs = _pairs_by_kind(before, after, kinds)
+    if not pairs:
+        return ()
+    p_values = [
+        sign_flip_p_value(second - first, num_resamples=num_resamples, seed=seed) for first, second in pairs.values()
+    ]
+    rejected, corrected, *_ = multipletests(p_values, alpha=error_rate, method="holm")
+    return tuple(
+        KindChange(
+            kind=kind,
+            num_tasks=len(first),
+            before=float(first.mean()),
+            after=float(second.mean()),
+            p_value=p_value,
+            p_corrected=float(p_corrected),
+            is_significant=bool(is_significant),
+        )
+        for (kind, (first, second)), p_value, p_corrected, is_significant in zip(
+            pairs.items(), p_values, corrected, rejected, strict=True
+        )
+    )
+
+
+def sign_flip_p_value(
+    differences: Sequence[float] | npt.NDArray[np.float64], *, num_resamples: int = 9_999, seed: int = 0
+) -> float:
+    """Two-sided p value of a mean paired difference by flipping the signs of the pairs at random (Fisher).
+
+    Exact where all flips can be tried. For differences in {-1, 0, 1} it is then the exact McNemar test.
+
+    Args:
+        differences: [P] after minus before, one a task.
+        num_resamples: Random flips where 2^P is greater than this.
+        seed: Seed of the flips.
+
+    Returns:
+        The p value in (0, 1]; 1 where nothing differs.
+    """
+    moved = np.asarray(differences, dtype=np.float64)
+    moved = moved[moved != 0]  # a flip leaves a zero as it is
+    if len(moved) < 2:
+        return 1.0  # either sign of a single difference is as extreme
+    result = stats.permutation_test(
+        (moved,),
+        np.mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=num_resamples,
+        rng=np.random.default_rng(seed),
+    )
+    return min(1.0, float(result.pvalue))
+
+
+def _pairs_by_kind(
+    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], kinds: Mapping[str, str]
+) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    unknown = sorted((before.keys() | after.keys()) - kinds.keys())
+    if unknown:
+        raise DataError(f"Expected a kind for every task, but got none for {unknown[0]!r}")
+    pairs: dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = {}
+    for kind in sorted(set(kinds.values())):
+        first, second = paired_values(
+            {task: values for task, values in before.items() if kinds[task] == kind},
+            {task: values for task, values in after.items() if kinds[task] == kind},
+        )
+        if len(first):
+            pairs[kind] = (first, second)
+    return pairs

@@ -1,0 +1,226 @@
+"""The quickstart's closing tables, and the same figures for machines."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from streakline.evaluation.by_kind import KindChange
+from streakline.evaluation.comparison import Change, ScoreComparison
+from streakline.evaluation.intervals import Interval
+from streakline.types import JSON
+
+__all__ = ["Corruption", "QuickstartRun", "figures", "render_report", "summary"]
+
+_WIDTH = 110
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corruption:
+    """A mistake that demonstrations of one kind show on purpose."""
+
+    habit: str
+    """Short name of the mistake."""
+    description: str
+    """What is done wrong, in a sentence."""
+    share: float
+    """Share of the kind's demonstrations that show it, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickstartRun:
+    """All that the report is made of."""
+
+    seed: int
+    """Seed of both trainings and of their evaluation."""
+    arm: str
+    """Name of the demonstrations used, such as `habits` or `clean`."""
+    comparison: ScoreComparison
+    """Held-out success after SFT (before) and after GRPO (after)."""
+    stage_seconds: Mapping[str, float]
+    """Stage -> wall seconds, process start included, in the order in which they ran."""
+    grpo_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Part of the GRPO training -> seconds; empty = not measured."""
+    zero_variance_first_epoch: float = math.nan
+    """Share of groups in the first GRPO epoch whose rewards were all equal; nan = not measured."""
+    corruptions: Mapping[str, Corruption] = field(default_factory=dict)
+    """Kind -> what its demonstrations get wrong; kinds that are missing have right demonstrations only."""
+
+
+def figures(run: QuickstartRun) -> dict[str, float | None]:
+    """The run as named numbers.
+
+    Args:
+        run: A finished quickstart.
+
+    Returns:
+        Name -> number, None where it was not measured. `kinds_fallen` is a count.
+    """
+    named: dict[str, float] = {}
+    for prefix, change in (("", run.comparison.sampled), ("greedy_", run.comparison.greedy)):
+        named[f"{prefix}success_sft"] = change.before.estimate
+        named[f"{prefix}success_grpo"] = change.after.estimate
+        named[f"{prefix}difference"] = change.difference.estimate
+        named[f"{prefix}difference_low"] = change.difference.low
+        named[f"{prefix}difference_high"] = change.difference.high
+    named["kinds_fallen"] = len(run.comparison.kinds_fallen)
+    named["zero_variance_first_epoch"] = run.zero_variance_first_epoch
+    named["wall_seconds"] = sum(run.stage_seconds.values())
+    named["seed"] = run.seed
+    return {name: None if math.isnan(value) else value for name, value in named.items()}
+
+
+def summary(run: QuickstartRun) -> dict[str, JSON]:
+    """The whole result as JSON: the figures and what stands behind them.
+
+    Args:
+        run: A finished quickstart.
+
+    Returns:
+        `figures` as by `figures()`; arm, tasks, kinds and times beside them.
+    """
+    return {
+        "figures": {**figures(run)},
+        "arm": run.arm,
+        "num_tasks": run.comparison.sampled.difference.count,
+        "kinds_fallen": list(run.comparison.kinds_fallen),
+        "kinds_sampled": [_kind_row(change) for change in run.comparison.sampled.kinds],
+        "kinds_greedy": [_kind_row(change) for change in run.comparison.greedy.kinds],
+        "corrupted_share": {kind: corruption.share for kind, corruption in run.corruptions.items()},
+        "stage_seconds": {**run.stage_seconds},
+        "grpo_seconds": {**run.grpo_seconds},
+    }
+
+
+def render_report(run: QuickstartRun) -> str:
+    """The tables that a person reads.
+
+    Args:
+        run: A finished quickstart.
+
+    Returns:
+        Plain ASCII text; its tables are valid Markdown.
+    """
+    sections = [
+        f"Success on {run.comparison.sampled.difference.count} held-out tasks, with 95% intervals over tasks "
+        f"(seed {run.seed}, demonstrations: {run.arm})",
+        _print(_success_table(run.comparison)),
+        _verdict(run.comparison),
+        "By kind of request. `*`: changed significantly (sign-flip test, 5% after Holm's correction).",
+        _print(_kind_table(run)),
+        _describe_corruptions(run.corruptions),
+        "Time, process starts included",
+        _print(_time_table(run)),
+        _zero_variance(run.zero_variance_first_epoch),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _kind_row(change: KindChange) -> JSON:
+    return {
+        "kind": change.kind,
+        "num_tasks": change.num_tasks,
+        "before": change.before,
+        "after": change.after,
+        "p_value": change.p_value,
+        "p_corrected": change.p_corrected,
+        "fell": change.fell,
+        "rose": change.rose,
+    }
+
+
+def _success_table(comparison: ScoreComparison) -> Table:
+    table = _table("decoding", "after SFT", "after GRPO", "difference, same tasks")
+    for label, change in (("sampled", comparison.sampled), ("greedy", comparison.greedy)):
+        table.add_row(label, str(change.before), str(change.after), _signed(change.difference))
+    return table
+
+
+def _verdict(comparison: ScoreComparison) -> str:
+    lines = [_verdict_on("Sampled", comparison.sampled), _verdict_on("Greedy", comparison.greedy)]
+    fallen = comparison.kinds_fallen
+    lines.append(
+        f"Kinds that fell significantly: {', '.join(fallen)}." if fallen else "No kind of request fell significantly."
+    )
+    return "\n".join(lines)
+
+
+def _verdict_on(label: str, change: Change) -> str:
+    if change.difference.is_above_zero:
+        return f"{label} success rose: the whole interval of the difference is above 0."
+    if change.difference.high < 0:
+        return f"{label} success fell: the whole interval of the difference is below 0."
+    return f"{label} success: no change can be told from chance, the interval of the difference holds 0."
+
+
+def _kind_table(run: QuickstartRun) -> Table:
+    table = _table("kind", "tasks", "sampled", "greedy", "wrong demonstrations")
+    greedy = {change.kind: change for change in run.comparison.greedy.kinds}
+    for change in run.comparison.sampled.kinds:
+        corruption = run.corruptions.get(change.kind)
+        table.add_row(
+            change.kind,
+            str(change.num_tasks),
+            _arrow(change),
+            _arrow(greedy[change.kind]) if change.kind in greedy else "-",
+            f"{corruption.share:.0%} {corruption.habit}" if corruption and corruption.share else "none",
+        )
+    return table
+
+
+def _describe_corruptions(corruptions: Mapping[str, Corruption]) -> str:
+    shown = {kind: corruption for kind, corruption in corruptions.items() if corruption.share}
+    if not shown:
+        return "All demonstrations were right."
+    lines = [
+        "Some demonstrations are wrong on purpose, so that GRPO meets decisions which imitation gets wrong. By kind:"
+    ]
+    lines += [f"  {kind}: {corruption.share:.0%} {corruption.description}" for kind, corruption in shown.items()]
+    return "\n".join(lines)
+
+
+def _time_table(run: QuickstartRun) -> Table:
+    table = _table("stage", "seconds", "share")
+    total = sum(run.stage_seconds.values())
+    for stage, seconds in run.stage_seconds.items():
+        table.add_row(stage, f"{seconds:.0f}", f"{seconds / total:.0%}" if total else "-")
+    table.add_row("all", f"{total:.0f}", "100%")
+    for part, seconds in run.grpo_seconds.items():
+        table.add_row(f"of GRPO: {part}", f"{seconds:.0f}", f"{seconds / total:.0%}" if total else "-")
+    return table
+
+
+def _zero_variance(share: float) -> str:
+    if math.isnan(share):
+        return ""
+    return (
+        f"In the first GRPO epoch {share:.0%} of the groups had equal rewards (all right or all wrong), "
+        "so they taught nothing."
+    )
+
+
+def _arrow(change: KindChange) -> str:
+    return f"{change.before:.2f} -> {change.after:.2f}{' *' if change.is_significant else ''}"
+
+
+def _signed(interval: Interval) -> str:
+    return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=box.MARKDOWN, show_edge=True)
+    for index, title in enumerate(titles):
+        table.add_column(title, justify="left" if index == 0 else "right", no_wrap=True)
+    return table
+
+
+def _print(table: Table) -> str:
+    text = io.StringIO()
+    Console(file=text, width=_WIDTH, color_system=None, force_terminal=False).print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines() if line.strip())
