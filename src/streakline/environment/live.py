@@ -12,12 +12,12 @@ from streakline.environment.base import Environment
 from streakline.environment.clock import frozen_clock, parse_clock
 from streakline.environment.guards import refusal
 from streakline.environment.json_schema import argument_errors
-from streakline.environment.simulators import create_simulator, state_snapshot, to_plain, tool_functions
+from streakline.environment.simulators import create_simulator, plain_copy, state_snapshot, to_plain, tool_functions
 from streakline.environment.workers import run_with_timeout
 from streakline.errors import ConfigError, DataError
 from streakline.types import JSON, Task, ToolCall, ToolResult, ToolSchema
 
-__all__ = ["LiveEnvironment"]
+__all__ = ["LiveEnvironment", "call_fault"]
 
 
 @final
@@ -62,13 +62,7 @@ class LiveEnvironment(Environment):
 
     def execute(self, call: ToolCall) -> ToolResult:
         """Run one call. See `Environment.execute`."""
-        schema = self._visible.get(call.name)
-        fault = (
-            self._unknown(call.name)
-            if schema is None
-            else argument_errors(call.arguments, parameters=schema.parameters)
-        )
-        fault = fault or refusal(call.name, call.arguments)
+        fault = call_fault(call, visible=self._visible)
         if fault:
             return _error(call, fault)
         if self._done:
@@ -106,11 +100,6 @@ class LiveEnvironment(Environment):
                     f"{', '.join(self._task.simulators)}, but got none that has it"
                 )
 
-    def _unknown(self, name: str) -> str:
-        close = difflib.get_close_matches(name, self._visible, n=3) if name else []
-        hint = f"Did you mean {' or '.join(f'`{match}`' for match in close)}? " if close else ""
-        return f"Unknown tool `{name}`. {hint}Available: {', '.join(self._visible) or 'none'}"
-
     def _run(self, call: ToolCall) -> ToolResult:
         def run() -> tuple[str, bool]:
             return self._call_tool(call)
@@ -128,14 +117,38 @@ class LiveEnvironment(Environment):
     def _call_tool(self, call: ToolCall) -> tuple[str, bool]:
         """Content and whether it is an error. Serialised here, since a result may hold parts of the living world."""
         function, instance = self._owners[call.name]
+        # Some tools store the very list that they were given, and change it later.
+        arguments = {name: plain_copy(argument) for name, argument in call.arguments.items()}
         try:
             # The maths tools set the precision of the thread's decimal context.
             with frozen_clock(self._moment), decimal.localcontext():
-                value = function(instance, **call.arguments)
+                value = function(instance, **arguments)
                 is_error = isinstance(value, dict) and "error" in value
                 return _content(value), is_error
         except Exception as error:  # whatever a tool raises is an answer to the model
             return _error_content(f"{type(error).__name__}: {error}"), True
+
+
+def call_fault(call: ToolCall, *, visible: Mapping[str, ToolSchema]) -> str:
+    """Say why a call may not run: an unknown tool, arguments that don't fit, or a calculation without end.
+
+    Args:
+        call: Anything that a model wrote.
+        visible: Tools that it may call, by name.
+
+    Returns:
+        One sentence for the model; empty = it may run.
+    """
+    schema = visible.get(call.name)
+    if schema is None:
+        return _unknown_tool(call.name, visible)
+    return argument_errors(call.arguments, parameters=schema.parameters) or refusal(call.name, call.arguments)
+
+
+def _unknown_tool(name: str, visible: Mapping[str, ToolSchema]) -> str:
+    close = difflib.get_close_matches(name, visible, n=3) if name else []
+    hint = f"Did you mean {' or '.join(f'`{match}`' for match in close)}? " if close else ""
+    return f"Unknown tool `{name}`. {hint}Available: {', '.join(visible) or 'none'}"
 
 
 def _content(value: object) -> str:

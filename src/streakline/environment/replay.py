@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streakline.environment.live import LiveEnvironment
+from streakline.environment.simulators import state_digest
 from streakline.types import JSON, Task, ToolCall, ToolResult
 
-__all__ = ["TurnOutcome", "gold_outcomes", "replay"]
+__all__ = ["TurnOutcome", "gold_outcomes", "replay", "result_key"]
 
 _KEPT_GOLD = 4096
 _gold: OrderedDict[str, tuple[Task, tuple[TurnOutcome, ...]]] = OrderedDict()
@@ -64,3 +66,12 @@ def gold_outcomes(task: Task) -> tuple[TurnOutcome, ...]:
     if len(_gold) > _KEPT_GOLD:
         _gold.popitem(last=False)
     return outcomes
+
+
+def result_key(result: ToolResult) -> str:
+    """Text under which two results count as the same: key order and 3 against 3.0 make no difference."""
+    try:
+        value = json.loads(result.content)
+    except (ValueError, RecursionError):
+        return result.content
+    return state_digest({"": value})

@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from inspect import isfunction
@@ -29,6 +29,7 @@ __all__ = [
     "SIMULATORS",
     "bfcl_folder",
     "create_simulator",
+    "plain_copy",
     "read_tool_schemas",
     "state_digest",
     "state_snapshot",
@@ -87,14 +88,11 @@ def create_simulator(name: str, *, scenario: Mapping[str, JSON], long_context: b
     if load is None:
         return instance
     try:
-        load(instance, _copy(dict(scenario)), long_context=long_context)
+        load(instance, plain_copy(dict(scenario)), long_context=long_context)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise DataError(
             f"Expected a scenario that {name} can load, but got one that fails with {type(error).__name__}: {error}"
         ) from error
-    if long_context:
-        # Padding puts records of a module-level table into the instance, where calls would change them for all.
-        vars(instance).update({key: _copy(value) for key, value in vars(instance).items() if isinstance(value, dict)})
     return instance
 
 
@@ -195,12 +193,12 @@ def _unified(value: JSON | Mapping[str, JSON]) -> JSON:
     return [_unified(item) for item in value] if isinstance(value, list) else value
 
 
-def _copy(value: object) -> object:
+def plain_copy(value: object) -> object:
     """Deep copy, several times faster than `copy.deepcopy` for plain data. Aliases inside plain data are separated."""
     if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
+        return {key: plain_copy(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_copy(item) for item in value]
+        return [plain_copy(item) for item in value]
     return value if value is None or isinstance(value, str | int | float) else copy.deepcopy(value)
 
 
@@ -228,11 +226,21 @@ def _module(module_name: str) -> ModuleType:
     return module
 
 
+class _CopiedOnRead(dict[str, object]):
+    """A table of padding whose records are copied when they are put into a state, so that calls don't change them."""
+
+    def items(self) -> ItemsView[str, object]:  # type: ignore[override]  # the type of dict's own view has no name
+        return {key: plain_copy(value) for key, value in super().items()}.items()
+
+
 def _prepare(names: dict[str, object]) -> None:
-    """Replace `datetime` (the class in some modules, the standard module in others) and `deepcopy` in a module."""
+    """Replace the clock and what leaks between instances in the names of a simulator's module."""
     if "deepcopy" in names:
-        names["deepcopy"] = _copy
-    clock = names.get("datetime")
+        names["deepcopy"] = plain_copy
+    for name, value in list(names.items()):
+        if name.endswith("_EXTENSION") and isinstance(value, dict):
+            names[name] = _CopiedOnRead(value)
+    clock = names.get("datetime")  # the class in some modules, the standard module in others
     if isinstance(clock, ModuleType):
         names["datetime"] = SimpleNamespace(**{**vars(clock), "datetime": FrozenDatetime})
     elif clock is datetime:

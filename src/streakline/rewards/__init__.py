@@ -1,0 +1,1 @@
+"""How good an episode was: one signal a file, and their combination."""

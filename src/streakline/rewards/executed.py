@@ -1,0 +1,25 @@
+"""Which calls of an episode really ran: the ones that graders execute again."""
+
+from __future__ import annotations
+
+from streakline.types import ToolCall, Trajectory
+
+__all__ = ["executed_calls"]
+
+
+def executed_calls(trajectory: Trajectory, *, num_user_turns: int) -> tuple[tuple[tuple[ToolCall, ...], ...], ...]:
+    """Calls that got a result, in order.
+
+    Args:
+        trajectory: An episode; calls of a turn without results never ran (a cap ended the episode first).
+        num_user_turns: User turns of the task.
+
+    Returns:
+        [user turns][assistant turns that called something][calls].
+    """
+    steps: list[list[tuple[ToolCall, ...]]] = [[] for _ in range(num_user_turns)]
+    for turn in trajectory.turns:
+        calls = turn.message.tool_calls[: len(turn.results)]
+        if calls and turn.user_turn < num_user_turns:
+            steps[turn.user_turn].append(calls)
+    return tuple(tuple(user_turn) for user_turn in steps)
