@@ -98,7 +98,7 @@ def test_the_report_shows_success_kinds_corruption_and_time(run: QuickstartRun) 
     assert "60%" in rows["GRPO: train"]
     assert "40%" in rows["of GRPO: rollouts"]
     assert "Kinds that fell significantly: move." in report
-    assert "close_ticket: 40% names a ticket without looking it up" in report
+    assert "close_ticket: 40% show an agent that names a ticket without looking it up" in report
     assert "45% of the groups had equal rewards" in report
 
 

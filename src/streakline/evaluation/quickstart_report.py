@@ -181,7 +181,10 @@ def _describe_corruptions(corruptions: Mapping[str, Corruption]) -> str:
     lines = [
         "Some demonstrations are wrong on purpose, so that GRPO meets decisions which imitation gets wrong. By kind:"
     ]
-    lines += [f"  {kind}: {corruption.share:.0%} {corruption.description}" for kind, corruption in shown.items()]
+    lines += [
+        f"  {kind}: {corruption.share:.0%} show an agent that {corruption.description}"
+        for kind, corruption in shown.items()
+    ]
     return "\n".join(lines)
 
 
