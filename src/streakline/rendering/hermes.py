@@ -49,7 +49,7 @@ class ParsedAssistant:
 
 
 def parse_assistant(text: str) -> ParsedAssistant:
-    """Read an assistant turn. Never raises.
+    r"""Read an assistant turn. Never raises.
 
     A call inside thinking is a draft and no call. A `</think>` without its opening tag means that the prompt opened
     the thinking, so all that stands before it is thinking. A block that is not closed is malformed, however valid its
@@ -62,7 +62,7 @@ def parse_assistant(text: str) -> ParsedAssistant:
         The turn, with one error for each malformed block.
 
     Example:
-        >>> parsed = parse_assistant('Hm.<tool_call>{"name": "ls", "arguments": "{\\\\"a\\\\": true}"}</tool_call>')
+        >>> parsed = parse_assistant('Hm.<tool_call>{"name": "ls", "arguments": "{\\"a\\": true}"}</tool_call>')
         >>> parsed.message.content, parsed.message.tool_calls[0].arguments
         ('Hm.', {'a': True})
         >>> parse_assistant("<tool_call>ls()</tool_call>").errors
@@ -97,8 +97,9 @@ def serialize_assistant(message: Message) -> str:
     Returns:
         Text without a terminator; `parse_assistant` reads the same message from it.
     """
-    thinking = f"{THINK_OPEN}\n{message.thinking}\n{THINK_CLOSE}\n\n" if message.thinking else ""
-    return thinking + "\n".join(part for part in (message.content, serialize_calls(message.tool_calls)) if part)
+    said = "\n".join(part for part in (message.content, serialize_calls(message.tool_calls)) if part)
+    thinking = f"{THINK_OPEN}\n{message.thinking}\n{THINK_CLOSE}" if message.thinking else ""
+    return "\n\n".join(part for part in (thinking, said) if part)
 
 
 def _call_json(call: ToolCall) -> str:
@@ -209,6 +210,7 @@ def _decode_again(arguments: str) -> JSON:
     if not arguments.strip():
         return {}
     try:
-        return _DECODER.decode(arguments)
+        value: JSON = _DECODER.decode(arguments)
     except json.JSONDecodeError:
         raise ValueError("expected `arguments` to be an object") from None
+    return value

@@ -26,9 +26,9 @@ class RenderingPolicy:
     template: Literal["native", "context"] = "native"
     """`native`: each message in its role; `context`: the whole dialogue as text inside one user message."""
     thinking: Literal["keep", "strip", "split"] = "keep"
-    """Thinking of assistant turns that answered earlier user turns. `keep`: it stays. `strip`, `split`: it is dropped when
-    the next user turn begins, which rewrites the history; `split` trains each history as a sample of its own, `strip`
-    trains the last only."""
+    """Thinking of assistant turns that answered earlier user turns. `keep`: it stays. `strip`, `split`: it is dropped
+    when the next user turn begins, which rewrites the history; `split` trains each history as a sample of its own,
+    `strip` trains the last only."""
     system_prompt: str | None = None
     """Replaces the system prompt of every task; None = the task's own; empty = no system message."""
     schema_style: Literal["full", "short"] = "full"
@@ -47,9 +47,7 @@ class RenderingPolicy:
     def __post_init__(self) -> None:
         """Refuse choices that contradict each other."""
         if self.use_family_renderer and self.template == "context":
-            raise ConfigError(
-                "Expected `template` to be 'native' with `use_family_renderer`, which writes roles only, but got 'context'"
-            )
+            raise ConfigError("Expected `template` to be 'native' with `use_family_renderer`, but got 'context'")
 
     def digest(self) -> str:
         """Identity of the choices.

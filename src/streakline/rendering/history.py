@@ -1,0 +1,79 @@
+"""What of a conversation a policy is shown: system prompt, earlier thinking, form of results, the context form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from streakline.rendering.hermes import serialize_assistant
+from streakline.rendering.policy import RenderingPolicy
+from streakline.rendering.tool_results import format_result
+from streakline.types import Message, Role
+
+__all__ = ["drop_earlier_thinking", "format_results", "merge_into_context", "shown_history", "starts_user_turn"]
+
+
+def shown_history(messages: Sequence[Message], *, policy: RenderingPolicy) -> tuple[Message, ...]:
+    """Apply a rendering policy to a whole conversation.
+
+    Args:
+        messages: All messages so far.
+        policy: Gives system prompt, thinking history, form of results and template.
+
+    Returns:
+        The messages to write: with `context`, a system message, if there is one, and one user message.
+    """
+    shown = format_results(_with_system_prompt(messages, policy), policy=policy)
+    if policy.thinking != "keep":
+        shown = drop_earlier_thinking(shown)
+    return merge_into_context(shown) if policy.template == "context" else shown
+
+
+def format_results(messages: Sequence[Message], *, policy: RenderingPolicy) -> tuple[Message, ...]:
+    """Write the content of tool messages in the policy's format; other messages stay."""
+    return tuple(
+        replace(message, content=format_result(message.content, style=policy.tool_result_format))
+        if message.role is Role.TOOL
+        else message
+        for message in messages
+    )
+
+
+def drop_earlier_thinking(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Drop the thinking of all assistant messages before the last user message, as Qwen3's own template does."""
+    last_user = max((i for i, message in enumerate(messages) if message.role is Role.USER), default=0)
+    return tuple(
+        replace(message, thinking="") if index < last_user and message.thinking else message
+        for index, message in enumerate(messages)
+    )
+
+
+def merge_into_context(messages: Sequence[Message]) -> tuple[Message, ...]:
+    r"""Write the whole dialogue inside one user message; system messages before it stay.
+
+    Example:
+        >>> dialogue = [Message(role=Role.USER, content="List."), Message(role=Role.ASSISTANT, content="Done.")]
+        >>> merge_into_context(dialogue)[0].content
+        'user: List.\n\nassistant: Done.'
+    """
+    start = next((i for i, message in enumerate(messages) if message.role is not Role.SYSTEM), len(messages))
+    parts = (
+        f"{message.role.value}: "
+        + (serialize_assistant(message) if message.role is Role.ASSISTANT else message.content)
+        for message in messages[start:]
+    )
+    return (*messages[:start], Message(role=Role.USER, content="\n\n".join(parts)))
+
+
+def starts_user_turn(messages: Sequence[Message]) -> bool:
+    """Whether new messages hold a request, so that the policy's next turn answers a new user turn."""
+    return any(message.role is Role.USER for message in messages)
+
+
+def _with_system_prompt(messages: Sequence[Message], policy: RenderingPolicy) -> tuple[Message, ...]:
+    if policy.system_prompt is None:
+        return tuple(messages)
+    rest = tuple(messages[1:] if messages and messages[0].role is Role.SYSTEM else messages)
+    if not policy.system_prompt:
+        return rest
+    return (Message(role=Role.SYSTEM, content=policy.system_prompt), *rest)

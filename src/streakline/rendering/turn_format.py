@@ -1,0 +1,157 @@
+"""How a chat template writes an assistant turn, found by asking it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from streakline.errors import ConfigError
+from streakline.rendering.encoder import GuardedEncoder
+from streakline.rendering.hermes import THINK_CLOSE, THINK_OPEN, parse_assistant, serialize_assistant
+from streakline.rendering.jinja import ChatTemplate, TemplateMessage
+from streakline.types import JSON, Message, Role, ToolCall
+
+__all__ = ["PROBE", "TurnFormat", "find_turn_format", "template_message"]
+
+PROBE = "probe-text"
+"""Text of probing messages: plain, and nothing that a template treats in a special way."""
+
+_USER: TemplateMessage = {"role": "user", "content": "Hello"}
+_CALLS = (ToolCall(name="probe_a", arguments={"a": {"b": [1, "two"]}}), ToolCall(name="probe_b"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFormat:
+    """How a chat template writes an assistant turn."""
+
+    header: str
+    """The generation prompt: what stands between the terminator of a user message and the policy's first token."""
+    opening: str
+    """A short conversation up to and including its generation prompt."""
+    terminator: str
+    """Text of the token that ends the turn."""
+    terminator_id: int
+    """Id of the token that ends the turn."""
+    native_thinking: bool
+    """Whether the template writes `reasoning_content`; else thinking is put into the content in `<think>` tags."""
+    native_calls: bool
+    """Whether the template writes `tool_calls` as Hermes blocks; else the blocks are put into the content."""
+
+    @property
+    def opens_thinking(self) -> bool:
+        """Whether the generation prompt leaves thinking open, so that a turn begins inside it."""
+        return self.header.rfind(THINK_OPEN) > self.header.rfind(THINK_CLOSE)
+
+
+def template_message(message: Message, turn_format: TurnFormat, encoder: GuardedEncoder) -> TemplateMessage:
+    """Write a message as the chat template reads it, its texts escaped.
+
+    Args:
+        message: Any message.
+        turn_format: Says what the template can write by itself.
+        encoder: Escapes texts.
+
+    Returns:
+        A dictionary with arguments as objects, so that the template writes them as JSON once.
+    """
+    escaped = _escape(message, encoder)
+    entry: TemplateMessage = {"role": message.role.value}
+    if message.role is not Role.ASSISTANT:
+        entry["content"] = escaped.content
+        named = {"name": escaped.name, "tool_call_id": message.tool_call_id}
+        return {**entry, **{key: value for key, value in named.items() if value}}
+    said = replace(
+        escaped,
+        thinking="" if turn_format.native_thinking else escaped.thinking,
+        tool_calls=() if turn_format.native_calls else escaped.tool_calls,
+    )
+    entry["content"] = serialize_assistant(said)
+    if turn_format.native_thinking and escaped.thinking:
+        entry["reasoning_content"] = escaped.thinking
+    if turn_format.native_calls and escaped.tool_calls:
+        entry["tool_calls"] = [_call_entry(call) for call in escaped.tool_calls]
+    return entry
+
+
+def find_turn_format(template: ChatTemplate, encoder: GuardedEncoder) -> TurnFormat:
+    """Ask a chat template how it writes an assistant turn.
+
+    Args:
+        template: The template.
+        encoder: Knows the structural tokens.
+
+    Returns:
+        What was found.
+
+    Raises:
+        ConfigError: If a turn doesn't go on from the generation prompt, or doesn't end with one special token.
+    """
+    opening = template.render([_USER])
+    whole = template.render([_USER, {"role": "assistant", "content": PROBE}], generation_prompt=False)
+    if not whole.startswith(opening) or PROBE not in whole:
+        raise ConfigError(
+            "Expected a chat template that writes an assistant turn right after its generation prompt, "
+            f"but got {_tail(whole)!r} where the prompt is {_tail(opening)!r}"
+        )
+    terminator = _terminator(whole[whole.index(PROBE) + len(PROBE) :], encoder)
+    user_end = opening.index("Hello") + len("Hello")
+    found = TurnFormat(
+        header=opening[user_end:],
+        opening=opening,
+        terminator=terminator,
+        terminator_id=encoder.token_ids[terminator],
+        native_thinking=True,
+        native_calls=True,
+    )
+    thinking = Message(role=Role.ASSISTANT, content=PROBE, thinking="probe-thinking")
+    calls = Message(role=Role.ASSISTANT, tool_calls=_CALLS)
+    return replace(
+        found,
+        native_thinking=_writes(thinking, template, found, encoder),
+        native_calls=_writes(calls, template, found, encoder),
+    )
+
+
+def _writes(message: Message, template: ChatTemplate, found: TurnFormat, encoder: GuardedEncoder) -> bool:
+    try:
+        entry = template_message(message, found, encoder)
+        text = template.render([_USER, entry], generation_prompt=False)
+    except ConfigError:
+        return False
+    turn = text[len(found.opening) : text.rfind(found.terminator)]
+    prefix = THINK_OPEN if found.opens_thinking else ""
+    return text.startswith(found.opening) and parse_assistant(prefix + turn).message == message
+
+
+def _terminator(rest: str, encoder: GuardedEncoder) -> str:
+    candidates = [token for token in encoder.token_ids if rest.lstrip().startswith(token)]
+    if not candidates:
+        raise ConfigError(
+            "Expected the chat template to end an assistant turn with a special token of the tokenizer, "
+            f"but it ends with {rest!r}"
+        )
+    return max(candidates, key=len)
+
+
+def _tail(text: str) -> str:
+    return text[-60:]
+
+
+def _call_entry(call: ToolCall) -> JSON:
+    return {"type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
+
+
+def _escape(message: Message, encoder: GuardedEncoder) -> Message:
+    calls = tuple(
+        ToolCall(
+            name=encoder.escape(call.name),
+            arguments={encoder.escape(key): encoder.escape_json(value) for key, value in call.arguments.items()},
+        )
+        for call in message.tool_calls
+    )
+    return Message(
+        role=message.role,
+        content=encoder.escape(message.content),
+        thinking=encoder.escape(message.thinking),
+        tool_calls=calls,
+        name=encoder.escape(message.name),
+    )
