@@ -1,0 +1,1 @@
+"""Sources of tasks, one a file, and the order in which they are drawn."""

@@ -1,0 +1,75 @@
+"""Conversations that show how a task is done, executed for real, with the mistakes that they show on purpose."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streakline.environment.live import LiveEnvironment
+from streakline.errors import ConfigError
+from streakline.tasks.toolworld.kinds import Habit, Plan
+from streakline.tasks.toolworld.task_set import KINDS
+from streakline.types import Message, Role, Task
+
+__all__ = ["HABITS", "Demonstration", "demonstrate"]
+
+HABITS: Mapping[str, Habit] = {name: kind.habit for name, kind in KINDS.items()}
+"""Kind -> the mistake that its demonstrations may show, and how often they do by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demonstration:
+    """One conversation over a task, from the first request to the last closing text."""
+
+    task: Task
+    """What was asked."""
+    messages: tuple[Message, ...]
+    """User, assistant and tool messages in order; the tool results are what the simulators returned."""
+    habit: str
+    """Name of the mistake that it shows; empty = it is right."""
+
+
+def demonstrate(task: Task, *, habits: Mapping[str, float] | None = None, seed: int = 0) -> Demonstration:
+    """Show how a task is done, or how it is done wrong.
+
+    Args:
+        task: A task of ToolWorld.
+        habits: Kind -> probability that its demonstration shows the kind's habit; kinds left out are shown right. None =
+            the shares in `HABITS`; empty = all right. `base` tasks are shown right unless shares are given.
+        seed: With the task's id decides whether the habit is shown, and what it makes up.
+
+    Raises:
+        ConfigError: `habits` names an unknown kind or holds a value that is no probability.
+    """
+    shares = _default_shares(task) if habits is None else habits
+    for kind, share in shares.items():
+        if kind not in HABITS or not 0 <= share <= 1:
+            raise ConfigError(f"Expected `habits` to give kinds a probability, but got {share!r} for {kind!r}")
+    rng = random.Random(f"{seed}/{task.id}")  # noqa: S311
+    if rng.random() < shares.get(task.kind, 0.0):
+        habit = HABITS[task.kind]
+        return Demonstration(task=task, messages=_played(task, habit.apply(task, rng)), habit=habit.name)
+    return Demonstration(task=task, messages=_played(task, task.gold), habit="")
+
+
+def _default_shares(task: Task) -> dict[str, float]:
+    if task.id.startswith("toolworld/base/"):
+        return {}
+    return {kind: habit.share for kind, habit in HABITS.items()}
+
+
+def _played(task: Task, plan: Plan) -> tuple[Message, ...]:
+    """The conversation that follows a plan in a fresh world."""
+    world = LiveEnvironment(task, timeout_s=None)
+    messages: list[Message] = []
+    for index, steps in enumerate(plan):
+        world.begin_user_turn(index)
+        messages.extend(task.requests[index])
+        for calls in steps:
+            messages.append(Message(role=Role.ASSISTANT, tool_calls=calls))
+            results = [world.execute(call) for call in calls]
+            messages.extend(Message(role=Role.TOOL, content=result.content, name=result.name) for result in results)
+        right = bool(steps) == bool(task.gold[index])
+        messages.append(Message(role=Role.ASSISTANT, content=task.replies[index] if right else "Done."))
+    return tuple(messages)
