@@ -1,0 +1,157 @@
+"""Log-probabilities of the trained tokens of a batch, without logits for the tokens that are not trained.
+
+In tool calling most tokens are prompt and tool results. The decoder runs over all of them, but the output head, whose
+[T, V] result is the largest tensor of the step, only where a token is trained, and in chunks that are recomputed in
+the backward pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["CausalLM", "TokenLogprobs", "token_logprobs"]
+
+
+class CausalLM(Protocol):
+    """What is asked of a model: Hugging Face's causal models have it, PEFT's wrappers pass it on."""
+
+    def get_decoder(self) -> nn.Module:
+        """The part that turns token ids into hidden states."""
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The head that turns hidden states into logits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprobs:
+    """Per-token values, 0 where `loss_mask` is False. Column t is about the token in column t."""
+
+    logprobs: torch.Tensor
+    """[B, T] float32 natural log-probabilities; carries the gradient."""
+    entropy: torch.Tensor
+    """[B, T] float32 entropy in nats of the distribution that the token was drawn from; detached."""
+    is_argmax: torch.Tensor
+    """[B, T] bool: whether the token is the likeliest one."""
+
+
+def token_logprobs(
+    model: nn.Module,
+    *,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    loss_mask: torch.Tensor,
+    temperature: float = 1.0,
+    chunk: int = 2048,
+) -> TokenLogprobs:
+    """Score the trained tokens of right-padded rows.
+
+    A model whose logits are more than its head's output (a soft cap or a scale, as in Gemma 2 or Cohere) is scored
+    through its own forward pass, which computes all logits.
+
+    Args:
+        model: A `CausalLM`.
+        input_ids: [B, T] token ids, right-padded.
+        attention_mask: [B, T] bool, False on padding.
+        loss_mask: [B, T] bool, True where a token is scored; False in the first column, which nothing predicts.
+        temperature: Divides the logits, as it did when the tokens were sampled.
+        chunk: Trained tokens whose logits exist at once.
+
+    Returns:
+        Log-probabilities, entropies and argmax flags.
+    """
+    predicted = loss_mask[:, 1:]
+    targets = input_ids[:, 1:][predicted]  # [N]
+    if _head_is_last(model):
+        states = _decoder(model)(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
+        head = _head(model)
+    else:
+        states = model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
+        head = nn.Identity()
+    selected = states[:, :-1][predicted]  # [N, H] or [N, V]
+    scored = [
+        _score(head, hidden, target, temperature=temperature, recompute=len(targets) > chunk)
+        for hidden, target in zip(selected.split(chunk), targets.split(chunk), strict=True)
+    ]
+    logprobs, entropy, is_argmax = (torch.cat(parts) for parts in zip(*scored, strict=True))
+    blank = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
+    return TokenLogprobs(
+        logprobs=blank.masked_scatter(loss_mask, logprobs),
+        entropy=blank.masked_scatter(loss_mask, entropy),
+        is_argmax=torch.zeros_like(loss_mask).masked_scatter(loss_mask, is_argmax),
+    )
+
+
+def _score(
+    head: nn.Module, hidden: torch.Tensor, targets: torch.Tensor, *, temperature: float, recompute: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values of one chunk: [N] log-probabilities, entropies and argmax flags."""
+
+    def score(hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        # float32 whatever the head computes in: a bfloat16 log-softmax is off by up to 0.4%.
+        logprobs = torch.log_softmax(head(hidden).float() / temperature, dim=-1)  # [N, V]
+        with torch.no_grad():
+            entropy = -(logprobs.exp() * logprobs).sum(-1)
+            is_argmax = logprobs.argmax(-1) == targets
+        return logprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy, is_argmax
+
+    if recompute and torch.is_grad_enabled():
+        values: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = checkpoint(score, hidden, use_reentrant=False)
+        return values
+    return score(hidden)
+
+
+_HEAD_IS_LAST: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+def _head_is_last(model: nn.Module) -> bool:
+    """Whether logits = head(decoder(ids)) exactly, tried once a model.
+
+    Tried on two tokens and compared bit by bit, because the names under which architectures keep a cap or a scale are
+    endless.
+    """
+    if model not in _HEAD_IS_LAST:
+        _HEAD_IS_LAST[model] = _probe(model)
+    return _HEAD_IS_LAST[model]
+
+
+def _probe(model: nn.Module) -> bool:
+    seen: dict[str, torch.Tensor] = {}
+
+    def keep(_module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        seen["input"], seen["output"] = inputs[0], output
+
+    def keep_states(_module: nn.Module, _inputs: object, output: object) -> None:
+        seen["states"] = output.last_hidden_state  # type: ignore[attr-defined]
+
+    device = next(model.parameters()).device
+    handles = [
+        _head(model).register_forward_hook(keep),
+        _decoder(model).register_forward_hook(keep_states),
+    ]
+    devices = [device] if device.type == "cuda" else []
+    try:
+        # Dropout may draw here: the generators are put back, so that a resumed run draws what an unbroken one does.
+        with torch.no_grad(), torch.random.fork_rng(devices=devices):
+            logits = model(input_ids=torch.tensor([[0, 1]], device=device), use_cache=False).logits
+    finally:
+        for handle in handles:
+            handle.remove()
+    if seen.keys() != {"input", "output", "states"}:
+        return False
+    return torch.equal(seen["input"], seen["states"]) and torch.equal(seen["output"].float(), logits.float())
+
+
+def _decoder(model: nn.Module) -> nn.Module:
+    causal: CausalLM = model  # type: ignore[assignment]
+    return causal.get_decoder()
+
+
+def _head(model: nn.Module) -> nn.Module:
+    causal: CausalLM = model  # type: ignore[assignment]
+    return causal.get_output_embeddings()
