@@ -13,15 +13,16 @@ from transformers import PreTrainedTokenizerFast
 from streakline.errors import ConfigError, DataError
 from streakline.rendering.append_only import check_append_only
 from streakline.rendering.encoder import GuardedEncoder
-from streakline.rendering.hermes import THINK_OPEN, ParsedAssistant, parse_assistant
-from streakline.rendering.history import format_results, shown_history
+from streakline.rendering.hermes import ParsedAssistant
+from streakline.rendering.history import format_results, shown_history, split_turns
 from streakline.rendering.jinja import ChatTemplate, ToolSpec
+from streakline.rendering.parse_turn import parse_turn
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.renderer import Renderer
 from streakline.rendering.tools import announce_tools, order_tools, tool_spec
 from streakline.rendering.turn_format import find_turn_format
 from streakline.rendering.turn_texts import TurnTexts
-from streakline.types import JSON, Message, Role, ToolCall, ToolSchema
+from streakline.types import JSON, Message, ToolSchema
 
 __all__ = ["ChatTemplateRenderer"]
 
@@ -84,15 +85,13 @@ class ChatTemplateRenderer(Renderer):
         if not messages:
             raise DataError(f"Expected `messages` of task {task_id!r} to hold at least one message, but got none")
         shown = shown_history(messages, policy=self._policy)
-        turns = [index for index, message in enumerate(shown) if message.role is Role.ASSISTANT]
-        if not self.append_only:
-            turns = []
-        head = self._texts.conversation(shown[: turns[0]] if turns else shown, tools=self._specs(tools, task_id))
+        opening, turns = split_turns(shown) if self.append_only else (shown, ())
+        head = self._texts.conversation(opening, tools=self._specs(tools, task_id))
         self._check_tools_shown(head, tools)
         ids = self._encoder.encode(head)
-        for turn, end in zip(turns, [*turns[1:], len(shown)], strict=True):
-            ids += self._encode_completion(shown[turn])
-            ids += self._encode_extension(shown[turn + 1 : end])
+        for message, following in turns:
+            ids += self._encode_completion(message)
+            ids += self._encode_extension(following)
         return tuple(ids)
 
     def completion(self, message: Message) -> tuple[int, ...]:
@@ -113,17 +112,13 @@ class ChatTemplateRenderer(Renderer):
         return tuple(self._encode_extension(shown))
 
     def parse(self, token_ids: Sequence[int]) -> ParsedAssistant:
-        """Read a sampled turn; see `Renderer.parse`.
-
-        Where `<tool_call>` or `<think>` is a token of the vocabulary, only that token counts: the same characters
-        written by other tokens are text.
-        """
-        ids = list(token_ids)
-        if self.terminator_id in ids:
-            ids = ids[: ids.index(self.terminator_id)]
-        text = self._encoder.decode_escaped(ids)
-        parsed = parse_assistant(f"{THINK_OPEN}{text}" if self._format.opens_thinking else text)
-        return replace(parsed, message=self._unescape(parsed.message))
+        """Read a sampled turn; see `Renderer.parse` and `parse_turn`."""
+        return parse_turn(
+            token_ids,
+            encoder=self._encoder,
+            terminator_id=self._format.terminator_id,
+            opens_thinking=self._format.opens_thinking,
+        )
 
     def digest(self) -> str:
         """Identity of the rendering; see `Renderer.digest`."""
@@ -147,15 +142,3 @@ class ChatTemplateRenderer(Renderer):
                 f"Expected the chat template to show the tools, but it leaves out {missing[:3]}: "
                 "it has no block for tools; give one that has by `chat_template`, such as 'hermes_chatml'"
             )
-
-    def _unescape(self, message: Message) -> Message:
-        decoded = self._encoder
-        calls = tuple(
-            ToolCall(
-                name=decoded.unescape(call.name),
-                arguments={decoded.unescape(key): decoded.unescape_json(item) for key, item in call.arguments.items()},
-            )
-            for call in message.tool_calls
-        )
-        content, thinking = decoded.unescape(message.content), decoded.unescape(message.thinking)
-        return Message(role=message.role, content=content, thinking=thinking, tool_calls=calls)

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import TypeAlias
 
 from streakline.rendering.hermes import serialize_assistant
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.tool_results import format_result
 from streakline.types import Message, Role
 
-__all__ = ["drop_earlier_thinking", "format_results", "merge_into_context", "shown_history", "starts_user_turn"]
+__all__ = [
+    "AssistantTurn",
+    "drop_earlier_thinking",
+    "format_results",
+    "merge_into_context",
+    "shown_history",
+    "split_turns",
+    "starts_user_turn",
+]
+
+AssistantTurn: TypeAlias = tuple[Message, tuple[Message, ...]]
+"""An assistant message, and the messages up to the next one."""
 
 
 def shown_history(messages: Sequence[Message], *, policy: RenderingPolicy) -> tuple[Message, ...]:
@@ -63,6 +76,21 @@ def merge_into_context(messages: Sequence[Message]) -> tuple[Message, ...]:
         for message in messages[start:]
     )
     return (*messages[:start], Message(role=Role.USER, content="\n\n".join(parts)))
+
+
+def split_turns(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[AssistantTurn, ...]]:
+    """Split a conversation at its assistant messages.
+
+    Args:
+        messages: All messages.
+
+    Returns:
+        What stands before the first assistant message, and for each assistant message itself and what follows it.
+    """
+    starts = [index for index, message in enumerate(messages) if message.role is Role.ASSISTANT]
+    head = tuple(messages[: starts[0]] if starts else messages)
+    turns = pairwise([*starts, len(messages)])
+    return head, tuple((messages[start], tuple(messages[start + 1 : end])) for start, end in turns)
 
 
 def starts_user_turn(messages: Sequence[Message]) -> bool:

@@ -41,6 +41,8 @@ class RenderingPolicy:
     """How the policy writes a call: Hermes `<tool_call>` blocks, as Qwen does."""
     use_family_renderer: bool = False
     """Whether to render by the `renderers` library's code for the model family, in place of the chat template."""
+    family: str | None = None
+    """Name of the family in the `renderers` library, such as `qwen3`; None = found by the tokenizer's name."""
     enable_thinking: bool | None = None
     """Given to the chat template under this name; None = left to the template."""
 

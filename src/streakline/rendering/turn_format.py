@@ -8,6 +8,7 @@ from streakline.errors import ConfigError
 from streakline.rendering.encoder import GuardedEncoder
 from streakline.rendering.hermes import THINK_CLOSE, THINK_OPEN, parse_assistant, serialize_assistant
 from streakline.rendering.jinja import ChatTemplate, TemplateMessage
+from streakline.rendering.parse_turn import escape_message
 from streakline.types import JSON, Message, Role, ToolCall
 
 __all__ = ["PROBE", "TurnFormat", "find_turn_format", "template_message"]
@@ -42,32 +43,34 @@ class TurnFormat:
         return self.header.rfind(THINK_OPEN) > self.header.rfind(THINK_CLOSE)
 
 
-def template_message(message: Message, turn_format: TurnFormat, encoder: GuardedEncoder) -> TemplateMessage:
-    """Write a message as the chat template reads it, its texts escaped.
+def template_message(
+    message: Message, encoder: GuardedEncoder, *, native_thinking: bool, native_calls: bool
+) -> TemplateMessage:
+    """Write a message as chat templates read it, its texts escaped.
 
     Args:
         message: Any message.
-        turn_format: Says what the template can write by itself.
         encoder: Escapes texts.
+        native_thinking: Whether thinking stands in a field of its own, not in the content.
+        native_calls: Whether calls stand in a field of their own, not in the content.
 
     Returns:
         A dictionary with arguments as objects, so that the template writes them as JSON once.
     """
-    escaped = _escape(message, encoder)
+    escaped = escape_message(message, encoder)
     entry: TemplateMessage = {"role": message.role.value}
     if message.role is not Role.ASSISTANT:
-        entry["content"] = escaped.content
         named = {"name": escaped.name, "tool_call_id": message.tool_call_id}
-        return {**entry, **{key: value for key, value in named.items() if value}}
+        return {**entry, "content": escaped.content, **{key: value for key, value in named.items() if value}}
     said = replace(
         escaped,
-        thinking="" if turn_format.native_thinking else escaped.thinking,
-        tool_calls=() if turn_format.native_calls else escaped.tool_calls,
+        thinking="" if native_thinking else escaped.thinking,
+        tool_calls=() if native_calls else escaped.tool_calls,
     )
     entry["content"] = serialize_assistant(said)
-    if turn_format.native_thinking and escaped.thinking:
+    if native_thinking and escaped.thinking:
         entry["reasoning_content"] = escaped.thinking
-    if turn_format.native_calls and escaped.tool_calls:
+    if native_calls and escaped.tool_calls:
         entry["tool_calls"] = [_call_entry(call) for call in escaped.tool_calls]
     return entry
 
@@ -113,7 +116,7 @@ def find_turn_format(template: ChatTemplate, encoder: GuardedEncoder) -> TurnFor
 
 def _writes(message: Message, template: ChatTemplate, found: TurnFormat, encoder: GuardedEncoder) -> bool:
     try:
-        entry = template_message(message, found, encoder)
+        entry = template_message(message, encoder, native_thinking=True, native_calls=True)
         text = template.render([_USER, entry], generation_prompt=False)
     except ConfigError:
         return False
@@ -137,21 +140,5 @@ def _tail(text: str) -> str:
 
 
 def _call_entry(call: ToolCall) -> JSON:
-    return {"type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
-
-
-def _escape(message: Message, encoder: GuardedEncoder) -> Message:
-    calls = tuple(
-        ToolCall(
-            name=encoder.escape(call.name),
-            arguments={encoder.escape(key): encoder.escape_json(value) for key, value in call.arguments.items()},
-        )
-        for call in message.tool_calls
-    )
-    return Message(
-        role=message.role,
-        content=encoder.escape(message.content),
-        thinking=encoder.escape(message.thinking),
-        tool_calls=calls,
-        name=encoder.escape(message.name),
-    )
+    entry: dict[str, JSON] = {"type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
+    return {**entry, "id": call.id} if call.id else entry

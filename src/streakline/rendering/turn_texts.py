@@ -98,7 +98,11 @@ class TurnTexts:
         return text[turn + len(self._format.terminator) :]
 
     def _entries(self, messages: Sequence[Message]) -> list[TemplateMessage]:
-        return [template_message(message, self._format, self._encoder) for message in messages]
+        thinking, calls = self._format.native_thinking, self._format.native_calls
+        return [
+            template_message(message, self._encoder, native_thinking=thinking, native_calls=calls)
+            for message in messages
+        ]
 
     def _escape_spec(self, spec: ToolSpec) -> ToolSpec:
         if isinstance(spec, str):
