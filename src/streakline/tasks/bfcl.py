@@ -232,13 +232,16 @@ def _literal_parameter(parameter: Mapping[str, JSON], spoken: str) -> dict[str, 
         text += f" This parameter can be of any type of {name} object in string representation."
     else:
         text += f" This is {name} {kind} type parameter in string representation."
+    dropped = {"type", "description"}
     items, inner = parameter.get("items"), parameter.get("properties")
     if isinstance(items, dict):
+        dropped.add("items")
         text += f" The list elements are of type {items.get('type')}; they are not in string representation."
     if isinstance(inner, dict) and spoken == "javascript":
+        dropped.add("properties")
         text += (
             " The dictionary entries have the following schema; they are not in string representation. "
             f"{json.dumps(inner)}"
         )
-    kept = {key: value for key, value in parameter.items() if key not in {"items", "properties", "default", "enum"}}
+    kept = {key: value for key, value in parameter.items() if key not in dropped}
     return {**kept, "type": "string", "description": text}
