@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Literal, TypeAlias
 
 from streakline.environment.simulators import tool_schemas
@@ -17,7 +17,7 @@ TOOLWORLD_SIMULATORS = ("GorillaFileSystem", "TicketAPI", "VehicleControlAPI", "
 """Simulators whose tools occur, in the order in which tasks name them."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def tool_catalogue(length: SchemaLength) -> Mapping[str, ToolSchema]:
     """All tools by name.
 
@@ -29,13 +29,13 @@ def tool_catalogue(length: SchemaLength) -> Mapping[str, ToolSchema]:
     return {schema.name: _shortened(schema) if length == "short" else schema for schema in schemas}
 
 
-@lru_cache(maxsize=None)
+@cache
 def tools_of(simulator: str) -> tuple[str, ...]:
     """Names of a simulator's tools."""
     return tuple(schema.name for schema in tool_schemas(simulator))
 
 
-@lru_cache(maxsize=None)
+@cache
 def simulator_of(tool: str) -> str:
     """Simulator that a tool belongs to."""
     return next(name for name in TOOLWORLD_SIMULATORS if tool in tools_of(name))
@@ -43,19 +43,15 @@ def simulator_of(tool: str) -> str:
 
 def _shortened(schema: ToolSchema) -> ToolSchema:
     description = schema.description.partition(". ")[0].rstrip(". ") + "."
-    parameters = _without_descriptions(dict(schema.parameters))
-    assert isinstance(parameters, dict)
-    return ToolSchema(name=schema.name, description=description, parameters=parameters)
+    return ToolSchema(name=schema.name, description=description, parameters=_without_prose(schema.parameters))
 
 
-def _without_descriptions(schema: JSON) -> JSON:
-    """JSON Schema without prose. A property that is itself called `description` stays."""
-    if not isinstance(schema, dict):
-        return schema
+def _without_prose(schema: Mapping[str, JSON]) -> dict[str, JSON]:
+    """JSON Schema without descriptions and defaults. A property that is itself called `description` stays."""
     kept: dict[str, JSON] = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
-            kept[key] = {name: _without_descriptions(item) for name, item in value.items()}
+            kept[key] = {name: _without_prose(item) for name, item in value.items() if isinstance(item, dict)}
         elif key not in {"description", "default"}:
-            kept[key] = _without_descriptions(value)
+            kept[key] = _without_prose(value) if isinstance(value, dict) else value
     return kept

@@ -14,7 +14,7 @@ from streakline.types import Message, Role, Task
 
 __all__ = ["HABITS", "Demonstration", "demonstrate"]
 
-HABITS: Mapping[str, Habit] = {name: kind.habit for name, kind in KINDS.items()}
+HABITS: Mapping[str, Habit] = {name: kind.habit for name, kind in KINDS.items() if kind.habit is not None}
 """Kind -> the mistake that its demonstrations may show, and how often they do by default."""
 
 
@@ -35,8 +35,8 @@ def demonstrate(task: Task, *, habits: Mapping[str, float] | None = None, seed: 
 
     Args:
         task: A task of ToolWorld.
-        habits: Kind -> probability that its demonstration shows the kind's habit; kinds left out are shown right. None =
-            the shares in `HABITS`; empty = all right. `base` tasks are shown right unless shares are given.
+        habits: Kind -> probability that its demonstration shows the kind's habit; kinds left out are shown right. None
+            = the shares in `HABITS`; empty = all right. `base` tasks are shown right unless shares are given.
         seed: With the task's id decides whether the habit is shown, and what it makes up.
 
     Raises:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from streakline.tasks.toolworld.values import Split, Values
+from streakline.tasks.toolworld.phrases import PHRASES
+from streakline.tasks.toolworld.values import Values
 from streakline.types import JSON, Task, ToolCall
 
 __all__ = [
@@ -41,7 +42,7 @@ class Draft:
     """What the phrase names, by field."""
     gold: Plan
     """Right calls by user turn."""
-    state: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
+    state: Mapping[str, dict[str, JSON]] = field(default_factory=dict)
     """Simulator -> parts of its scenario; parts of several drafts are merged."""
     replies: tuple[str, ...] = ()
     """Closing text by user turn; empty = `Done.` for each."""
@@ -75,16 +76,18 @@ class Kind:
     """Unique name, the unit of per-kind reporting."""
     simulators: tuple[str, ...]
     """Where its tools come from, the most important one first."""
-    phrases: Mapping[Split, tuple[str, ...]]
-    """Phrase templates by split, all different; `|` separates user turns. Those of `base` name each step."""
-    draft: Callable[[Values, Split], Draft]
-    """Draws one request."""
-    habit: Habit
-    """What its demonstrations may do wrong."""
+    draft: Callable[[Values], Draft]
+    """Draws one request; the values know their split."""
+    habit: Habit | None = None
+    """What its demonstrations may do wrong; None = nothing."""
     user_turns: tuple[int, ...] = (1,)
     """Numbers of user turns that it can take."""
     follows: bool = False
-    """Whether it may follow another kind as a further user turn: one easy call, nearly always demonstrated right."""
+    """Whether it may follow another kind as a further user turn: one easy call, always demonstrated right."""
+
+    def wording(self, draft: Draft, values: Values) -> tuple[str, ...]:
+        """Texts of a draft by user turn: its own, or a phrase of the split that is filled with its values."""
+        return draft.texts or tuple(values.pick(PHRASES[self.name][values.split]).format(**draft.values).split(" | "))
 
 
 def drop_first_step(task: Task) -> Plan:

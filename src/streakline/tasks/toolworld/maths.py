@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from streakline.tasks.toolworld.kinds import Draft, Habit, Kind, call, keep_first_call
-from streakline.tasks.toolworld.values import Split, Values, owner
+from streakline.tasks.toolworld.values import Values, owner
 
-__all__ = ["MATHS_KINDS"]
+__all__ = ["MATHS_KINDS", "owned_sum"]
 
 
-def _sum_then_scale(values: Values, split: Split) -> Draft:
-    # The sum becomes an argument, so it has to belong to the split too.
+def owned_sum(values: Values) -> tuple[int, int, int]:
+    """Two numbers and their sum, which becomes an argument and so has to belong to the split too."""
     while True:
         first, second = values.number(10, 999), values.number(10, 999)
-        if owner(first + second) == split:
-            break
+        if owner(first + second) == values.split:
+            return first, second, first + second
+
+
+def _sum_then_scale(values: Values) -> Draft:
+    first, second, total = owned_sum(values)
     factor = values.number(11, 99)
-    steps = ((call("add", a=first, b=second),), (call("multiply", a=first + second, b=factor),))
+    steps = ((call("add", a=first, b=second),), (call("multiply", a=total, b=factor),))
     return Draft(values={"first": first, "second": second, "factor": factor}, gold=(steps,))
 
 
@@ -30,27 +34,5 @@ MATHS_KINDS = (
             share=0.05,
             apply=lambda task, _: keep_first_call(task),
         ),
-        phrases={
-            "base": (
-                "First add {first} and {second}, then multiply the result by {factor}.",
-                "Use add on {first} and {second} and after that multiply with {factor}.",
-                "Add {first} to {second}. Then multiply that by {factor}.",
-            ),
-            "train": (
-                "What is the sum of {first} and {second} times {factor}?",
-                "Sum {first} and {second}, all times {factor}.",
-                "I need {first} plus {second}, all times {factor}.",
-                "Take {first} plus {second} and then times {factor}.",
-            ),
-            "validation": (
-                "I need the sum of {first} and {second} times {factor}.",
-                "What is {first} plus {second}, all times {factor}?",
-            ),
-            "test": (
-                "Take the sum of {first} and {second} times {factor}.",
-                "What is {first} plus {second} and then times {factor}?",
-                "I need the sum of {first} and {second}, then times {factor}.",
-            ),
-        },
     ),
 )

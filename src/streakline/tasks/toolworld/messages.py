@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 
 from streakline.tasks.toolworld.kinds import Draft, Habit, Kind, Plan, call, replace_first_turn
-from streakline.tasks.toolworld.values import Split, Values, split_of
+from streakline.tasks.toolworld.values import Values, split_of
 from streakline.types import JSON, Task
 
 __all__ = ["MESSAGE_KINDS", "message_state"]
 
 
-def message_state(values: Values, *, users: dict[str, str]) -> dict[str, dict[str, JSON]]:
-    """A work space with these users by name, and one more who is logged in; no message has been sent."""
+def message_state(
+    values: Values, *, users: Mapping[str, str], inbox: Sequence[JSON] = ()
+) -> dict[str, dict[str, JSON]]:
+    """A work space with these users by name, one more who is logged in, and these sent messages."""
     me = values.user_id()
     people: dict[str, JSON] = {**users, values.name(): me}
     return {
         "MessageAPI": {
             "user_map": people,
-            "user_count": values.digits(3),
-            "inbox": [],
-            "message_count": 0,
+            "user_count": values.number(10, 90),
+            "inbox": list(inbox),
+            "message_count": len(inbox),
             "current_user": me,
         }
     }
 
 
-def _message_by_name(values: Values, _: Split) -> Draft:
+def _message_by_name(values: Values) -> Draft:
     name, user_id, text = values.name(), values.user_id(), values.text()
     steps = ((call("get_user_id", user=name),), (call("send_message", receiver_id=user_id, message=text),))
     return Draft(
@@ -53,24 +56,5 @@ MESSAGE_KINDS = (
             share=0.5,
             apply=_guess_user,
         ),
-        phrases={
-            "base": (
-                "First get_user_id of {name}, then send_message {text} to that id.",
-                "Look up the user id of {name} and after that use it to send the message {text}.",
-                "Get the id of the user {name}. Then send the text {text} to the id you see.",
-            ),
-            "train": (
-                "Tell {name}: {text}.",
-                "Send {name} the message {text}.",
-                "Write {text} to {name}.",
-                "Please let {name} know: {text}.",
-            ),
-            "validation": ("Please send {name} the message {text}.", "Let {name} know: {text}."),
-            "test": (
-                "Send {text} to {name}, please.",
-                "Please tell {name}: {text}.",
-                "Write {name} the message {text}.",
-            ),
-        },
     ),
 )

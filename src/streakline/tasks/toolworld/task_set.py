@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, final
 
 from streakline.errors import ConfigError
@@ -27,7 +28,7 @@ from streakline.tasks.toolworld.trading import TRADING_KINDS
 from streakline.tasks.toolworld.values import SPLITS, Values
 from streakline.tasks.toolworld.vehicle import VEHICLE_KINDS
 from streakline.tasks.toolworld.withheld import WITHHELD_KINDS
-from streakline.types import JSON, Message, Role, Task, ToolCall, ToolSchema
+from streakline.types import JSON, Message, Role, Task
 
 __all__ = ["KINDS", "ToolWorldTaskSet"]
 
@@ -60,8 +61,8 @@ class ToolWorldTaskSet(TaskSet):
 
     Args:
         size: Number of tasks.
-        split: `train`, `validation` and `test` ask in everyday words; `base` names each step, and dictates calls over all
-            tools, to teach a model that was never trained the format and how to copy.
+        split: `train`, `validation` and `test` ask in everyday words; `base` names each step, and dictates calls
+            over all tools, to teach a model that was never trained the format and how to copy.
         seed: Of everything that is drawn.
         kinds: Names of `KINDS` to draw from; None = all that `user_turns` allows.
         levels: Levels to keep: 1 to 4 = number of calls, at most 4, where a turn that must end without a call counts as
@@ -137,9 +138,9 @@ class ToolWorldTaskSet(TaskSet):
     def _digest(self, kinds: Sequence[str] | None) -> str:
         """Short digest of the options that differ from their defaults, as a folder of the id; empty = none does."""
         options: dict[str, JSON] = {
-            "kinds": None if kinds is None else sorted(set(kinds)),
-            "levels": sorted(self._levels),
-            "user_turns": list(self._user_turns),
+            "kinds": None if kinds is None else [*sorted(set(kinds))],
+            "levels": [*sorted(self._levels)],
+            "user_turns": [*self._user_turns],
             "distractors": self._distractors,
             "dictated_share": self._dictated_share,
         }
@@ -162,11 +163,11 @@ class ToolWorldTaskSet(TaskSet):
 
     def _draw(self, task_id: str, kind: Kind, rng: random.Random) -> Task:
         values = Values(rng, split=self._split)
-        first = _worded(kind, values, self._split)
+        first = _worded(kind, values)
         drafts = [first]
         wanted = values.pick(self._user_turns)
         while sum(len(draft.gold) for draft in drafts) < wanted:
-            further = _worded(values.pick(_followers(kind)), values, self._split)
+            further = _worded(values.pick(_followers(kind)), values)
             if first.revealed or first.withheld not in _called([further]):
                 drafts.append(further)
         gold = tuple(steps for draft in drafts for steps in draft.gold)
@@ -181,7 +182,7 @@ class ToolWorldTaskSet(TaskSet):
             requests=tuple((Message(role=Role.USER, content=text),) for draft in drafts for text in draft.texts),
             revealed_tools={1: (catalogue[first.withheld],)} if first.revealed else {},
             simulators=tuple(name for name in TOOLWORLD_SIMULATORS if name in owners),
-            initial_state=_merged(draft.state for draft in drafts),
+            initial_state=_merged(dict(draft.state) for draft in drafts),
             gold=gold,
             replies=tuple(reply for draft in drafts for reply in draft.replies or ("Done.",) * len(draft.gold)),
             level=min(4, sum(max(1, sum(map(len, steps))) for steps in gold)),
@@ -204,13 +205,10 @@ class ToolWorldTaskSet(TaskSet):
         return shown
 
 
-def _worded(kind: Kind, values: Values, split: Literal["base", "train", "validation", "test"]) -> Draft:
-    """A draft of the kind with its texts."""
-    draft = kind.draft(values, split)
-    if draft.texts:
-        return draft
-    texts = values.pick(kind.phrases[split]).format(**draft.values).split(" | ")
-    return Draft(values=draft.values, gold=draft.gold, state=draft.state, replies=draft.replies, texts=tuple(texts))
+def _worded(kind: Kind, values: Values) -> Draft:
+    """A draft of the kind, with its texts."""
+    draft = kind.draft(values)
+    return replace(draft, texts=kind.wording(draft, values))
 
 
 def _followers(kind: Kind) -> tuple[Kind, ...]:
@@ -238,6 +236,6 @@ def _merged(states: Iterable[Mapping[str, JSON]]) -> dict[str, JSON]:
     return merged
 
 
-def _check(ok: bool, name: str, expected: str, value: object) -> None:  # noqa: FBT001
+def _check(ok: bool, name: str, expected: str, value: object) -> None:
     if not ok:
         raise ConfigError(f"Expected `{name}` to be {expected}, but got {value!r}")

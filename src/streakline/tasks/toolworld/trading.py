@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 
 from streakline.tasks.toolworld.kinds import Draft, Habit, Kind, Plan, call, keep_first_call, replace_first_turn
-from streakline.tasks.toolworld.values import Split, Values, split_of
+from streakline.tasks.toolworld.values import Values, split_of
 from streakline.types import JSON, Task
 
 __all__ = ["TRADING_KINDS", "order", "trading_state"]
@@ -28,7 +29,11 @@ def order(number: int, *, symbol: str, price: float, amount: int) -> dict[str, J
 
 
 def trading_state(
-    values: Values, *, prices: dict[str, float] | None = None, orders: JSON = None, watched: tuple[str, ...] = ()
+    values: Values,
+    *,
+    prices: Mapping[str, float],
+    orders: Mapping[str, JSON] | None = None,
+    watched: Sequence[str] = (),
 ) -> dict[str, dict[str, JSON]]:
     """An open market with these stocks, and a logged-in account with these orders and watched stocks."""
     return {
@@ -36,8 +41,8 @@ def trading_state(
             "authenticated": True,
             "market_status": "Open",
             "account_info": {"account_id": values.digits(5), "balance": _BALANCE, "binding_card": values.digits(6)},
-            "stocks": {symbol: {"price": price} for symbol, price in (prices or {}).items()},
-            "orders": orders or {},
+            "stocks": {symbol: {"price": price} for symbol, price in prices.items()},
+            "orders": dict(orders or {}),
             "order_counter": values.digits(4),
             "watch_list": list(watched),
             "transaction_history": [],
@@ -45,9 +50,9 @@ def trading_state(
     }
 
 
-def _cancel_order(values: Values, _: Split) -> Draft:
+def _cancel_order(values: Values) -> Draft:
     number, symbol, price = values.digits(4), values.symbol(), values.decimal(10, 999)
-    orders: JSON = order(number, symbol=symbol, price=price, amount=values.number(10, 999))
+    orders = order(number, symbol=symbol, price=price, amount=values.number(10, 999))
     return Draft(
         values={"order": number},
         gold=(((call("cancel_order", order_id=number),),),),
@@ -55,11 +60,7 @@ def _cancel_order(values: Values, _: Split) -> Draft:
     )
 
 
-def _cancel_other(task: Task, rng: random.Random) -> Plan:
-    return replace_first_turn(task, ((call("cancel_order", order_id=Values(rng, split=split_of(task)).digits(4)),),))
-
-
-def _buy_at_market(values: Values, _: Split) -> Draft:
+def _buy_at_market(values: Values) -> Draft:
     symbol, price, amount = values.symbol(), values.decimal(10, 999), values.number(10, 999)
     steps = (
         (call("get_stock_info", symbol=symbol),),
@@ -78,7 +79,7 @@ def _guess_price(task: Task, rng: random.Random) -> Plan:
     return replace_first_turn(task, ((call("place_order", **{**right, "price": price}),),))
 
 
-def _swap_watch(values: Values, _: Split) -> Draft:
+def _swap_watch(values: Values) -> Draft:
     new, old = values.symbol(), values.symbol()
     step = (call("add_to_watchlist", stock=new), call("remove_stock_from_watchlist", symbol=old))
     prices = {symbol: values.decimal(10, 999) for symbol in (new, old)}
@@ -95,26 +96,6 @@ TRADING_KINDS = (
         simulators=("TradingBot",),
         draft=_cancel_order,
         follows=True,
-        habit=Habit(name="guesses_id", description="cancels another order", share=0.0, apply=_cancel_other),
-        phrases={
-            "base": (
-                "Use cancel_order on order_id {order}.",
-                "The order id is {order}: cancel that.",
-                "Take order id {order} and cancel it.",
-            ),
-            "train": (
-                "Cancel order {order}.",
-                "Please cancel my order {order}.",
-                "I do not want order {order}, cancel it.",
-                "Order {order} can be canceled.",
-            ),
-            "validation": ("Please cancel order {order}.", "Cancel my order {order} now."),
-            "test": (
-                "Cancel my order {order}, please.",
-                "I do not want my order {order}, cancel it.",
-                "Please cancel order {order} now.",
-            ),
-        },
     ),
     Kind(
         name="buy_at_market",
@@ -126,28 +107,6 @@ TRADING_KINDS = (
             share=0.55,
             apply=_guess_price,
         ),
-        phrases={
-            "base": (
-                "First get_stock_info of {symbol}, then place_order Buy {symbol} with that price and amount {amount}.",
-                "Look up the stock {symbol} and after that place a Buy order, amount {amount}, at the price you see.",
-                "Get the price of {symbol}. Then place an order: Buy, amount {amount}, that price.",
-            ),
-            "train": (
-                "Buy {amount} shares of {symbol} at the market price.",
-                "Please buy {amount} {symbol} at the current price.",
-                "I want {amount} shares of {symbol} at the current price.",
-                "Get me {amount} {symbol} at the market price.",
-            ),
-            "validation": (
-                "Please buy {amount} shares of {symbol} at the market price.",
-                "I want {amount} {symbol} at the current price.",
-            ),
-            "test": (
-                "Buy {amount} {symbol} at the current price.",
-                "I want to buy {amount} shares of {symbol} at the market price.",
-                "Get me {amount} shares of {symbol} at the current price.",
-            ),
-        },
     ),
     Kind(
         name="swap_watch",
@@ -159,24 +118,5 @@ TRADING_KINDS = (
             share=0.6,
             apply=lambda task, _: keep_first_call(task),
         ),
-        phrases={
-            "base": (
-                "Use add_to_watchlist on {new} and remove_stock_from_watchlist on {old}.",
-                "Add the stock {new} to the watchlist and remove the stock {old} from it.",
-                "To the watchlist add {new}, and from the watchlist remove {old}.",
-            ),
-            "train": (
-                "Watch {new} and stop watching {old}.",
-                "Put {new} on my watch list and take {old} off it.",
-                "I want to watch {new}, but not {old}.",
-                "On my watch list I want {new} in place of {old}.",
-            ),
-            "validation": ("Please watch {new}, but not {old}.", "Put {new} on my watch list in place of {old}."),
-            "test": (
-                "I want {new} on my watch list and {old} off it.",
-                "Please watch {new} and stop watching {old}.",
-                "I want to watch {new} in place of {old}.",
-            ),
-        },
     ),
 )

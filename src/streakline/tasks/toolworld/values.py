@@ -7,8 +7,8 @@ priority from 1 to 5, a mode, `Buy`) are shared.
 
 from __future__ import annotations
 
+import hashlib
 import random
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, TypeVar, final
 
@@ -25,6 +25,8 @@ SPLITS: tuple[Split, ...] = ("base", "train", "validation", "test")
 """`base` teaches a model from scratch to call and to copy; the others are the task proper."""
 
 _OWNERS: tuple[Split, ...] = ("base", "base", "base", "base", "train", "train", "validation", "test")
+_DRAWS = 10_000
+"""Draws before a range counts as used up."""
 _ONSETS = "bdfgklmnprstvz"
 _VOWELS = "aeiou"
 _CODAS = ("", "", "n", "r", "s", "l")
@@ -37,7 +39,8 @@ def owner(value: str | float) -> Split:
     >>> owner("Mira") == owner("mira")
     True
     """
-    return _OWNERS[zlib.crc32(str(value).lower().encode()) % len(_OWNERS)]
+    # A CRC would be faster, but leaves some splits without any two-digit number.
+    return _OWNERS[hashlib.sha256(str(value).lower().encode()).digest()[0] % len(_OWNERS)]
 
 
 def split_of(task: Task) -> Split:
@@ -110,9 +113,10 @@ class Values:
         return "".join(self.pick(_ONSETS) + self.pick(_VOWELS) for _ in range(count))
 
     def _own(self, draw: Callable[[], Value]) -> Value:
-        while True:
+        for _ in range(_DRAWS):
             value = draw()
             key = str(value)
             if owner(key) == self.split and key not in self._used:
                 self._used.add(key)
                 return value
+        raise RuntimeError(f"Expected a range that holds enough values of split {self.split}, but got one without")

@@ -6,13 +6,14 @@ import random
 
 from streakline.tasks.toolworld.files import FILE_KINDS
 from streakline.tasks.toolworld.kinds import Draft, Habit, Kind, Plan, call, replace_first_turn
+from streakline.tasks.toolworld.phrases import PHRASES
 from streakline.tasks.toolworld.tickets import TICKET_KINDS
 from streakline.tasks.toolworld.trading import TRADING_KINDS
-from streakline.tasks.toolworld.values import SPLITS, Split, Values, split_of
+from streakline.tasks.toolworld.values import Values, split_of
 from streakline.tasks.toolworld.vehicle import VEHICLE_KINDS
 from streakline.types import JSON, Task, ToolSchema
 
-__all__ = ["REFUSAL", "WITHHELD_KINDS", "call_another_tool"]
+__all__ = ["REFUSAL", "WITHHELD_KINDS", "call_another_tool", "required_arguments"]
 
 REFUSAL = "I can't do that."
 """Closing text where the tool is missing."""
@@ -21,15 +22,15 @@ _ASKED = tuple(kind for kind in (*FILE_KINDS, *TICKET_KINDS, *VEHICLE_KINDS, *TR
 """Kinds of one call, whose very requests are asked here without their tool."""
 
 
-def _asked(values: Values, split: Split) -> tuple[Draft, str]:
+def _asked(values: Values) -> tuple[Draft, str]:
     """A request of another kind, and its words."""
     kind = values.pick(_ASKED)
-    draft = kind.draft(values, split)
-    return draft, values.pick(kind.phrases[split]).format(**draft.values)
+    draft = kind.draft(values)
+    return draft, kind.wording(draft, values)[0]
 
 
-def _missing_tool(values: Values, split: Split) -> Draft:
-    asked, text = _asked(values, split)
+def _missing_tool(values: Values) -> Draft:
+    asked, text = _asked(values)
     return Draft(
         gold=((),),
         state=asked.state,
@@ -39,85 +40,51 @@ def _missing_tool(values: Values, split: Split) -> Draft:
     )
 
 
-def _late_tool(values: Values, split: Split) -> Draft:
-    asked, text = _asked(values, split)
+def _late_tool(values: Values) -> Draft:
+    asked, text = _asked(values)
     tool = asked.gold[0][0][0].name
-    reveal = values.pick(_REVEALS[split]).format(tool=tool)
     return Draft(
         gold=((), *asked.gold),
         state=asked.state,
         replies=(REFUSAL, "Done."),
         withheld=tool,
         revealed=True,
-        texts=(text, reveal),
+        texts=(text, values.pick(PHRASES["late_tool"][values.split]).format(tool=tool)),
     )
 
 
 def call_another_tool(task: Task, rng: random.Random) -> Plan:
     """Plan that calls some other tool in the first user turn, with made-up arguments."""
-    fewest = min(task.tools, key=lambda schema: len(_required(schema)))
+    fewest = min(task.tools, key=lambda schema: len(required_arguments(schema)))
     values = Values(rng, split=split_of(task))
-    arguments = {name: _made_up(fewest, name, values) for name in _required(fewest)}
+    arguments = {name: _made_up(fewest, name, values) for name in required_arguments(fewest)}
     return replace_first_turn(task, ((call(fewest.name, **arguments),),))
 
 
-def _required(schema: ToolSchema) -> list[str]:
-    required = schema.parameters.get("required", [])
-    assert isinstance(required, list)
-    return [str(name) for name in required]
+def required_arguments(schema: ToolSchema) -> list[str]:
+    """Names of the arguments that a tool can't do without."""
+    required = schema.parameters.get("required")
+    return [str(name) for name in required] if isinstance(required, list) else []
 
 
 def _made_up(schema: ToolSchema, parameter: str, values: Values) -> JSON:
     properties = schema.parameters["properties"]
-    assert isinstance(properties, dict)
-    description = properties[parameter]
-    assert isinstance(description, dict)
-    if description["type"] in {"integer", "number"}:
+    described = properties[parameter] if isinstance(properties, dict) else None
+    kind = described["type"] if isinstance(described, dict) else ""
+    if kind in {"integer", "number"}:
         return values.digits(3)
-    empty: dict[str, JSON] = {"boolean": True, "array": [], "object": {}}
-    return empty.get(str(description["type"])) if description["type"] in empty else values.word()
+    empty: dict[JSON, JSON] = {"boolean": True, "array": [], "object": {}}
+    return empty[kind] if kind in empty else values.word()
 
 
-_REVEALS = {
-    "base": (
-        "The tool {tool} is here, use it.",
-        "Now {tool} is in the list of tools.",
-        "Use the tool {tool} for that.",
-    ),
-    "train": (
-        "You can use {tool} now.",
-        "Now you have {tool}.",
-        "I gave you {tool}, go on.",
-        "Please go on with {tool}.",
-    ),
-    "validation": ("Now you can use {tool}.", "I gave you {tool}, please go on."),
-    "test": ("You have {tool} now, go on.", "Go on with {tool} now.", "I gave you {tool}, you can use it now."),
-}
-
-
-def _habit() -> Habit:
-    return Habit(
-        name="calls_another_tool",
-        description="calls some other tool in place of saying that it can't be done",
-        share=0.5,
-        apply=call_another_tool,
-    )
-
+_HABIT = Habit(
+    name="calls_another_tool",
+    description="calls some other tool in place of saying that it can't be done",
+    share=0.5,
+    apply=call_another_tool,
+)
 
 WITHHELD_KINDS = (
-    Kind(
-        name="missing_tool",
-        simulators=(),
-        draft=_missing_tool,
-        habit=_habit(),
-        phrases={split: tuple(phrase for kind in _ASKED for phrase in kind.phrases[split]) for split in SPLITS},
-    ),
-    Kind(
-        name="late_tool",
-        simulators=(),
-        draft=_late_tool,
-        habit=_habit(),
-        user_turns=(2,),
-        phrases=_REVEALS,
-    ),
+    Kind(name="missing_tool", simulators=(), draft=_missing_tool, habit=_HABIT),
+    Kind(name="late_tool", simulators=(), draft=_late_tool, habit=_HABIT, user_turns=(2,)),
 )
