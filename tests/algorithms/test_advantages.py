@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -92,4 +93,4 @@ def test_a_better_reward_never_has_a_lower_advantage(rewards):
     advantages = group_advantages(rewards)
 
     order = sorted(range(len(rewards)), key=lambda member: rewards[member])
-    assert all(advantages[low] <= advantages[high] for low, high in zip(order, order[1:], strict=False))
+    assert all(advantages[low] <= advantages[high] for low, high in itertools.pairwise(order))

@@ -76,7 +76,7 @@ def token_logprobs(
     selected = states[:, :-1][predicted]  # [N, H] or [N, V]
     scored = [
         _score(head, hidden, target, temperature=temperature, recompute=len(targets) > chunk)
-        for hidden, target in zip(selected.split(chunk), targets.split(chunk), strict=True)
+        for hidden, target in zip(torch.split(selected, chunk), torch.split(targets, chunk), strict=True)
     ]
     logprobs, entropy, is_argmax = (torch.cat(parts) for parts in zip(*scored, strict=True))
     blank = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)

@@ -1,0 +1,45 @@
+"""Batches of rows of similar length, in an order that follows from seed and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streakline.errors import ConfigError
+
+__all__ = ["bucketed_batches"]
+
+
+def bucketed_batches(
+    lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int, pool: int = 32
+) -> list[list[int]]:
+    """Shuffle rows, sort them by length within pools of batches, cut, and shuffle the batches.
+
+    Pools keep the padding small without always putting the same rows together.
+
+    Args:
+        lengths: [N] tokens of each row.
+        batch_size: Rows of a batch; the last one of an epoch may be smaller.
+        seed: Of the shuffles.
+        epoch: Pass over the rows; another order for each.
+        pool: Batches that are sorted together; 1 = no sorting.
+
+    Returns:
+        ceil(N / batch_size) batches that hold every row once.
+
+    Raises:
+        ConfigError: If a size isn't positive.
+    """
+    for name, value in (("batch_size", batch_size), ("pool", pool)):
+        if value < 1:
+            raise ConfigError(f"Expected `{name}` to be at least 1, but got {value}")
+    rng = np.random.default_rng([seed, epoch])
+    order = [int(index) for index in rng.permutation(len(lengths))]
+    batches: list[list[int]] = []
+    for start in range(0, len(order), pool * batch_size):
+        pooled = order[start : start + pool * batch_size]
+        if pool > 1:
+            pooled.sort(key=lambda row: lengths[row])
+        batches.extend(pooled[first : first + batch_size] for first in range(0, len(pooled), batch_size))
+    return [batches[index] for index in rng.permutation(len(batches))]

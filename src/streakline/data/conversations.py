@@ -1,0 +1,227 @@
+"""Conversations as lines of JSON, in the message format that OpenAI's API made common.
+
+One object a line::
+
+    {"task_id": "a/1", "messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "",
+     "tool_calls": [{"id": "c0", "type": "function", "function": {"name": "ls", "arguments": {"a": true}}}]}, ...],
+     "tools": [{"type": "function", "function": {"name": "ls", "description": "...", "parameters": {...}}}]}
+
+`arguments` may be an object or JSON text of one; objects are written. `reasoning_content` holds the thinking. Other
+keys are left alone, so that scores and reasons can stand beside.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streakline.errors import DataError
+from streakline.types import JSON, Message, Role, ToolCall, ToolSchema
+
+__all__ = ["Conversation", "message_to_json", "read_conversations", "tool_to_json", "write_jsonl"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """Messages in order, and the tools that were on offer."""
+
+    task_id: str
+    """Task that it is about; unique within its source."""
+    messages: tuple[Message, ...]
+    """All messages, at least one of them from the assistant."""
+    tools: tuple[ToolSchema, ...] = ()
+    """Tools on offer from the start; empty = none."""
+    revealed_tools: Mapping[int, tuple[ToolSchema, ...]] | None = None
+    """User turn (0-based) -> tools on offer from that turn on; None = none."""
+    num_given: int | None = None
+    """Leading messages that were given with the request, assistant messages among them; None = those before the first
+    assistant message."""
+
+
+def read_conversations(
+    path: str | Path, *, limit: int | None = None, min_reward: float | None = None
+) -> tuple[Conversation, ...]:
+    """Read a file of conversations.
+
+    Args:
+        path: File with one JSON object a line; empty lines are skipped.
+        limit: The first conversations that are read; None = all.
+        min_reward: Rows whose `reward` is lower, or missing, are left out; None = all rows are taken.
+
+    Returns:
+        At least one conversation.
+
+    Raises:
+        DataError: If the file is missing or empty, or a row is malformed; it names the file and the row.
+    """
+    conversations: list[Conversation] = []
+    for number, line in _lines(path):
+        if len(conversations) == limit:
+            break
+        reader = _Reader(f"{path}, row {number}")
+        fields = reader.fields(line)
+        if min_reward is None or reader.reward(fields) >= min_reward:
+            conversations.append(reader.conversation(fields, number=number))
+    if not conversations:
+        wanted = "conversation" if min_reward is None else f"conversation with a reward of {min_reward} or more"
+        raise DataError(f"Expected {path} to hold at least one {wanted}, but got none")
+    return tuple(conversations)
+
+
+def message_to_json(message: Message) -> dict[str, JSON]:
+    """One message as an object; empty fields but `content` are left out.
+
+    Example:
+        >>> message_to_json(Message(role=Role.USER, content="hello"))
+        {'role': 'user', 'content': 'hello'}
+    """
+    calls: list[JSON] = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
+        for call in message.tool_calls
+    ]
+    message_fields: dict[str, JSON] = {"role": message.role.value, "content": message.content}
+    optional: dict[str, JSON] = {
+        "reasoning_content": message.thinking,
+        "tool_calls": calls,
+        "name": message.name,
+        "tool_call_id": message.tool_call_id,
+    }
+    return message_fields | {name: value for name, value in optional.items() if value}
+
+
+def tool_to_json(tool: ToolSchema) -> dict[str, JSON]:
+    """One tool as an object."""
+    function: dict[str, JSON] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+    return {"type": "function", "function": function}
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, JSON]]) -> None:
+    """Write rows so that the file is either whole or not there.
+
+    Args:
+        path: File to write; its folder is made where missing, a file of that name is replaced.
+        rows: One object a line.
+
+    Raises:
+        DataError: If it can't be written (a full disk, no permission); an earlier file stays as it was.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise DataError(f"Expected to write {path}, but got: {error}") from error
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Lines that hold something, with their 1-based numbers."""
+    try:
+        with Path(path).open(encoding="utf-8") as lines:
+            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"Expected a readable file of conversations, but got {path}: {error}") from error
+
+
+class _Reader:
+    """Turns one row into records; `where` goes into every complaint."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def fields(self, line: str) -> dict[str, JSON]:
+        try:
+            return self._object(json.loads(line), "an object")
+        except json.JSONDecodeError as error:
+            raise self._fault("JSON", f"{error.msg} at column {error.colno}") from error
+
+    def reward(self, fields: Mapping[str, JSON]) -> float:
+        reward = fields.get("reward")
+        return reward if isinstance(reward, int | float) else -math.inf
+
+    def conversation(self, fields: Mapping[str, JSON], *, number: int) -> Conversation:
+        messages = tuple(self._message(message) for message in self._list(fields.get("messages"), "messages"))
+        if not any(message.role is Role.ASSISTANT for message in messages):
+            raise self._fault("`messages` with an assistant message", f"{len(messages)} messages without one")
+        return Conversation(
+            task_id=str(fields.get("task_id") or f"row/{number}"),
+            messages=messages,
+            tools=tuple(self._tool(tool) for tool in self._list(fields.get("tools") or [], "tools")),
+        )
+
+    def _message(self, value: JSON) -> Message:
+        fields = self._object(value, "a message as an object")
+        role = fields.get("role")
+        if role not in set(Role):
+            raise self._fault(f"`role` to be one of {', '.join(Role)}", repr(role))
+        calls = tuple(self._call(call) for call in self._list(fields.get("tool_calls") or [], "tool_calls"))
+        if calls and role != Role.ASSISTANT:
+            raise self._fault("`tool_calls` only on an assistant message", f"role {role!r}")
+        return Message(
+            role=Role(str(role)),
+            content=self._text(fields.get("content"), "content"),
+            thinking=self._text(fields.get("reasoning_content"), "reasoning_content"),
+            tool_calls=calls,
+            name=self._text(fields.get("name"), "name"),
+            tool_call_id=self._text(fields.get("tool_call_id"), "tool_call_id"),
+        )
+
+    def _call(self, value: JSON) -> ToolCall:
+        fields = self._object(value, "a tool call as an object")
+        function = self._object(fields.get("function"), "`function` of a tool call to be an object")
+        arguments = function.get("arguments") or {}
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments)
+            except json.JSONDecodeError as error:
+                raise self._fault("`arguments` to be JSON", f"{error.msg} at column {error.colno}") from error
+        return ToolCall(
+            name=self._name(function),
+            arguments=self._object(arguments, "`arguments` to be an object"),
+            id=self._text(fields.get("id"), "id"),
+        )
+
+    def _tool(self, value: JSON) -> ToolSchema:
+        fields = self._object(value, "a tool as an object")
+        function = self._object(fields.get("function", fields), "`function` of a tool to be an object")
+        parameters = self._object(function.get("parameters") or {}, "`parameters` to be an object")
+        return ToolSchema(
+            name=self._name(function),
+            description=self._text(function.get("description"), "description"),
+            parameters=parameters or {"type": "object", "properties": {}},
+        )
+
+    def _name(self, fields: Mapping[str, JSON]) -> str:
+        name = fields.get("name")
+        if not isinstance(name, str) or not name:
+            raise self._fault("`name` of a tool to be a non-empty text", repr(name))
+        return name
+
+    def _object(self, value: JSON, expected: str) -> dict[str, JSON]:
+        if not isinstance(value, dict):
+            raise self._fault(expected, type(value).__name__)
+        return value
+
+    def _list(self, value: JSON, name: str) -> Sequence[JSON]:
+        if not isinstance(value, list):
+            raise self._fault(f"`{name}` to be a list", type(value).__name__)
+        return value
+
+    def _text(self, value: JSON, name: str) -> str:
+        if value is not None and not isinstance(value, str):
+            raise self._fault(f"`{name}` to be a text", type(value).__name__)
+        return value or ""
+
+    def _fault(self, expected: str, got: str) -> DataError:
+        return DataError(f"Expected {expected} in {self._where}, but got {got}")

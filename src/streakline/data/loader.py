@@ -1,0 +1,216 @@
+"""Loaders of plain Python batches that go on exactly where training stopped.
+
+Lightning restarts a loader from its first batch when it resumes inside an epoch, and trains only as many batches as are
+left of it: without help, the first part of the epoch is trained twice and the last never. Here the position is asked
+of Lightning's own progress, at the moment it matters: what was trained counts, not what was read ahead.
+
+The loaders are no `DataLoader`s, so Lightning leaves their order alone under distributed training; each batch is
+split over the ranks instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, cast, final
+
+from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch.loops.progress import _ProcessedTracker
+
+from streakline.errors import DataError
+
+__all__ = ["Cursor", "Progress", "ResumableLoader", "SequentialLoader", "Shard", "TrainerProgress", "trainer_of"]
+
+BatchT = TypeVar("BatchT")
+ItemT = TypeVar("ItemT")
+
+
+def trainer_of(datamodule: LightningDataModule) -> Trainer | None:
+    """The trainer that a DataModule is attached to; None = it stands alone."""
+    return datamodule.trainer
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """This process among those that share the batches."""
+
+    rank: int = 0
+    """0-based index of this process."""
+    world_size: int = 1
+    """Number of processes."""
+    fill: bool = False
+    """Whether a process for which nothing is left gets the first item too: a batch of rows can't be empty."""
+
+    def of(self, items: Sequence[ItemT]) -> list[ItemT]:
+        """The part of a batch that is this process's."""
+        part = list(items[self.rank :: self.world_size])
+        return part or list(items[:1]) if self.fill else part
+
+    @classmethod
+    def of_trainer(cls, trainer: Trainer | None, *, fill: bool = False) -> Shard:
+        """The place of this process under a trainer; the only process without one."""
+        if trainer is None:
+            return cls(fill=fill)
+        return cls(rank=trainer.global_rank, world_size=trainer.world_size, fill=fill)
+
+
+class Progress(Protocol):
+    """How far an epoch has been trained, as the one who trains knows it."""
+
+    def next_batch(self) -> int:
+        """Index within the epoch of the batch that is trained next. Asked when the first batch is fetched."""
+
+    def trained_batches(self) -> int:
+        """Batches of the epoch that were trained completely."""
+
+
+@final
+class TrainerProgress:
+    """Progress as Lightning's loops count and restore it.
+
+    Args:
+        trainer: Trainer whose fit loop iterates the loader.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    def next_batch(self) -> int:
+        """See `Progress`."""
+        return int(self._trainer.fit_loop.epoch_loop.batch_progress.current.ready)
+
+    def trained_batches(self) -> int:
+        """See `Progress`."""
+        # Lightning declares the base type of its counters, which has no `processed`.
+        counters = cast(_ProcessedTracker, self._trainer.fit_loop.epoch_loop.batch_progress.current)
+        return int(counters.processed)
+
+
+@final
+class Cursor:
+    """Which epoch's order is under way, and how much of it; outlives the loaders that are rebuilt each epoch."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        # Batches of the epoch that were handed out, or after a load those that had been trained.
+        self._position = 0
+        self._progress: Progress | None = None
+
+    def begin(self, progress: Progress | None, *, num_batches: int) -> tuple[int, int]:
+        """Start to iterate: go on inside the epoch, or begin the next one.
+
+        Args:
+            progress: Who trains; None = every batch that is handed out counts as trained.
+            num_batches: Length of an epoch.
+
+        Returns:
+            The epoch whose order is due, and the index of the batch to begin with.
+        """
+        self._progress = progress
+        start = self._position % num_batches if progress is None else progress.next_batch()
+        if start == 0 and self._position > 0:
+            self._epoch += 1
+        self._position = start
+        return self._epoch, start
+
+    def advance(self) -> None:
+        """Note that a batch has been handed out."""
+        self._position += 1
+
+    def state_dict(self) -> dict[str, int]:
+        """Epoch and trained batches of it, as plain integers."""
+        trained = self._position if self._progress is None else self._progress.trained_batches()
+        return {"epoch": self._epoch, "position": min(trained, self._position)}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from a saved state.
+
+        Raises:
+            DataError: If it isn't one.
+        """
+        if state.keys() != {"epoch", "position"}:
+            raise DataError(f"Expected a loader state with `epoch` and `position`, but got {sorted(state)}")
+        self._epoch, self._position, self._progress = int(state["epoch"]), int(state["position"]), None
+
+
+@final
+class ResumableLoader(Generic[BatchT]):
+    """Iterates the batches of one epoch; its length does not change within it.
+
+    Args:
+        plan: Epoch -> row indices of each batch. The same epoch always gives the same plan, and all have one length.
+        fetch: Row indices of this process -> batch.
+        cursor: Where training stands.
+        progress: Who trains; None = every batch that is handed out counts as trained.
+        shard: This process among those that share the batches.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[int], Sequence[Sequence[int]]],
+        *,
+        fetch: Callable[[Sequence[int]], BatchT],
+        cursor: Cursor,
+        progress: Progress | None = None,
+        shard: Shard | None = None,
+    ) -> None:
+        self._plan = plan
+        self._fetch = fetch
+        self._cursor = cursor
+        self._progress = progress
+        self._shard = shard or Shard()
+        self._num_batches = len(plan(0))
+
+    def __len__(self) -> int:
+        return self._num_batches
+
+    def __iter__(self) -> Iterator[BatchT]:
+        # A generator, so that nothing happens until the first batch is asked for: Lightning makes iterators that it
+        # never uses.
+        if not self._num_batches:
+            return
+        epoch, start = self._cursor.begin(self._progress, num_batches=self._num_batches)
+        for indices in self._plan(epoch)[start:]:
+            self._cursor.advance()
+            yield self._fetch(self._shard.of(indices))
+
+    def state_dict(self) -> dict[str, int]:
+        """The cursor's; having it tells Lightning that resuming inside an epoch is safe."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from a saved state. See `Cursor.load_state_dict`."""
+        self._cursor.load_state_dict(state)
+
+
+@final
+class SequentialLoader(Generic[ItemT, BatchT]):
+    """The same items in the same order each time: for what is held out.
+
+    Args:
+        items: What is iterated.
+        batch_size: Items of a batch, over all processes.
+        fetch: Items of this process -> batch.
+        shard: This process among those that share the batches. Each gets the same number of batches.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[ItemT],
+        *,
+        batch_size: int,
+        fetch: Callable[[list[ItemT]], BatchT],
+        shard: Shard | None = None,
+    ) -> None:
+        self._items = items
+        self._batch_size = batch_size
+        self._fetch = fetch
+        self._shard = shard or Shard()
+
+    def __len__(self) -> int:
+        return -(-len(self._items) // self._batch_size)
+
+    def __iter__(self) -> Iterator[BatchT]:
+        for start in range(0, len(self._items), self._batch_size):
+            yield self._fetch(self._shard.of(self._items[start : start + self._batch_size]))

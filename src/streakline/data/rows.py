@@ -1,0 +1,80 @@
+"""Token rows: what a loss sees of a trajectory, and how rows share a forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streakline.errors import ConfigError, RecordError
+from streakline.types import Sample, Trajectory
+
+__all__ = ["TrainingRow", "pack_rows", "rows_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRow:
+    """One sample with at least one trained token, and what its trajectory earned."""
+
+    sample: Sample
+    """Tokens, mask and engine log-probabilities."""
+    advantage: float = 0.0
+    """Advantage of the trajectory; 0 for a demonstration."""
+    trajectory_index: int = 0
+    """Which trajectory it belongs to; several rows share one under history `split`."""
+
+    def __post_init__(self) -> None:
+        """Check that it trains something, and nothing that no token predicts."""
+        if not any(self.sample.loss_mask) or self.sample.loss_mask[0]:
+            raise RecordError("Expected a training row to train a token behind the first, but got none, or the first")
+
+    @property
+    def num_trained_tokens(self) -> int:
+        """Tokens in the loss."""
+        return sum(self.sample.loss_mask)
+
+
+def rows_of(trajectories: Sequence[Trajectory], advantages: Sequence[float]) -> tuple[TrainingRow, ...]:
+    """Flatten trajectories to rows; samples without a trained token (a truncated turn alone) are left out.
+
+    Args:
+        trajectories: In the order that `trajectory_index` counts.
+        advantages: One for each trajectory.
+
+    Returns:
+        Rows in order; empty where nothing is trained.
+    """
+    return tuple(
+        TrainingRow(sample=sample, advantage=advantage, trajectory_index=index)
+        for index, (trajectory, advantage) in enumerate(zip(trajectories, advantages, strict=True))
+        for sample in trajectory.samples
+        if any(sample.loss_mask)
+    )
+
+
+def pack_rows(lengths: Sequence[int], *, max_tokens: int) -> tuple[tuple[int, ...], ...]:
+    """Split rows over micro-batches of similar length, each within a budget of padded tokens.
+
+    Args:
+        lengths: [B] tokens of each row.
+        max_tokens: Rows times the longest row of a micro-batch; a row that is longer gets a micro-batch for itself.
+
+    Returns:
+        Indices of the rows of each micro-batch, longest rows first, so that a lack of memory shows at once.
+
+    Raises:
+        ConfigError: If the budget is not positive.
+
+    Example:
+        >>> pack_rows([3, 9, 4, 2], max_tokens=8)
+        ((1,), (2, 0), (3,))
+    """
+    if max_tokens < 1:
+        raise ConfigError(f"Expected `max_tokens` of a micro-batch to be at least 1, but got {max_tokens}")
+    packed: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        # The first row of a micro-batch is its longest.
+        if packed and (len(packed[-1]) + 1) * lengths[packed[-1][0]] <= max_tokens:
+            packed[-1].append(index)
+        else:
+            packed.append([index])
+    return tuple(tuple(indices) for indices in packed)

@@ -1,0 +1,114 @@
+"""What a batch of rollouts looked like: rewards, contrast inside groups, lengths, and why episodes ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torchmetrics import Metric
+
+from streakline.algorithms.advantages import has_zero_variance
+from streakline.types import Group, Termination, Trajectory
+
+__all__ = ["RolloutMetrics"]
+
+_SUMS = (
+    "trajectories",
+    "scored",
+    "reward",
+    "success",
+    "turns",
+    "calls",
+    "failed_calls",
+    "tokens",
+    "trained_tokens",
+    "groups",
+    "zero_variance",
+    "all_correct",
+    "all_wrong",
+)
+
+
+@final
+class RolloutMetrics(Metric):
+    """Means over trajectories and shares of groups.
+
+    Values after `compute`: `reward` and `success` over scored trajectories (0 where none is scored), `unscored` share;
+    per trajectory `turns`, `calls`, `tokens` (of all samples), `trained_tokens`; `failed_calls` share of calls; share
+    of groups with `zero_variance`, `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1.
+
+    Args:
+        success_threshold: Reward from which a trajectory counts as right.
+        zero_variance_tol: Largest range of rewards that counts as equal.
+    """
+
+    full_state_update = False
+
+    sums: torch.Tensor
+    terminations: torch.Tensor
+
+    def __init__(self, *, success_threshold: float = 1.0, zero_variance_tol: float = 1e-6) -> None:
+        super().__init__()
+        self._threshold = success_threshold
+        self._tol = zero_variance_tol
+        # float64: a float32 sum of tokens stops counting at 16 million.
+        self.add_state("sums", torch.zeros(len(_SUMS), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("terminations", torch.zeros(len(Termination), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, groups: Sequence[Group]) -> None:
+        """Add groups as they were sampled, before any selection.
+
+        Args:
+            groups: Scored groups.
+        """
+        for group in groups:
+            right = [reward is not None and reward >= self._threshold for reward in group.all_rewards]
+            self._add(
+                groups=1,
+                zero_variance=has_zero_variance(group.all_rewards, tol=self._tol),
+                all_correct=all(right),
+                all_wrong=not any(right),
+            )
+            for trajectory in group.trajectories:
+                self._add_trajectory(trajectory)
+
+    def compute(self) -> dict[str, float]:
+        """Means and shares by name. See the class."""
+        sums: dict[str, float] = dict(zip(_SUMS, self.sums.tolist(), strict=True))
+
+        def share(name: str, *, of: str) -> float:
+            return sums[name] / max(sums[of], 1.0)
+
+        return {
+            "reward": share("reward", of="scored"),
+            "success": share("success", of="scored"),
+            "unscored": 1.0 - share("scored", of="trajectories"),
+            "failed_calls": share("failed_calls", of="calls"),
+            **{name: share(name, of="trajectories") for name in ("turns", "calls", "tokens", "trained_tokens")},
+            **{name: share(name, of="groups") for name in ("zero_variance", "all_correct", "all_wrong")},
+            **{
+                f"termination/{reason.value}": count / max(sums["trajectories"], 1.0)
+                for reason, count in zip(Termination, self.terminations.tolist(), strict=True)
+            },
+        }
+
+    def _add_trajectory(self, trajectory: Trajectory) -> None:
+        reward = trajectory.reward
+        results = [result for turn in trajectory.turns for result in turn.results]
+        self._add(
+            trajectories=1,
+            scored=reward is not None,
+            reward=reward or 0.0,
+            success=reward is not None and reward >= self._threshold,
+            turns=len(trajectory.turns),
+            calls=len(results),
+            failed_calls=sum(result.is_error for result in results),
+            tokens=sum(len(sample.token_ids) for sample in trajectory.samples),
+            trained_tokens=trajectory.num_trained_tokens,
+        )
+        self.terminations[list(Termination).index(trajectory.termination)] += 1
+
+    def _add(self, **parts: float) -> None:
+        for name, part in parts.items():
+            self.sums[_SUMS.index(name)] += part

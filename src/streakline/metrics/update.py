@@ -1,0 +1,70 @@
+"""What an optimiser step did to the trained tokens."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torchmetrics import Metric
+
+from streakline.algorithms.policy_loss import PolicyLossSums
+
+__all__ = ["UpdateMetrics"]
+
+_SUMS = ("loss", "tokens", "ratio", "clipped", "kl", "entropy", "engine_gap")
+
+
+@final
+class UpdateMetrics(Metric):
+    """Means over the trained tokens of a step.
+
+    Values after `compute`: `loss` (sum over micro-batches and ranks), `trained_tokens`, and per token `ratio`,
+    `clipped` share, `kl` to the reference, `entropy` in nats, `engine_gap` = mean |policy - engine| log-probability,
+    and the largest of it, `engine_gap_max`. A gap at the second update on the same rollouts holds the first update.
+    """
+
+    full_state_update = False
+
+    sums: torch.Tensor
+    engine_gap_max: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        # float64: a float32 sum of tokens stops counting at 16 million.
+        self.add_state("sums", torch.zeros(len(_SUMS), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("engine_gap_max", torch.zeros((), dtype=torch.float64), dist_reduce_fx="max")
+
+    def update(
+        self,
+        *,
+        loss: torch.Tensor,
+        sums: PolicyLossSums,
+        entropy: torch.Tensor,
+        logprobs: torch.Tensor,
+        logprobs_engine: torch.Tensor,
+    ) -> None:
+        """Add one micro-batch.
+
+        Args:
+            loss: [] its part of the loss.
+            sums: Sums over its trained tokens.
+            entropy: [B, T] entropies, 0 where no token is trained.
+            logprobs: [B, T] log-probabilities under the policy, 0 where no token is trained.
+            logprobs_engine: [B, T] the same of the engine that sampled.
+        """
+        gap = (logprobs.detach() - logprobs_engine).abs()
+        parts = (loss.detach(), sums.tokens, sums.ratio, sums.clipped, sums.kl, entropy.sum(), gap.sum())
+        self.sums += torch.stack([part.double() for part in parts])
+        self.engine_gap_max = torch.maximum(self.engine_gap_max, gap.max().double())
+
+    def compute(self) -> dict[str, float]:
+        """Means by name. See the class."""
+        sums = dict(zip(_SUMS, self.sums.tolist(), strict=True))
+        tokens = max(sums["tokens"], 1.0)
+        per_token = {name: sums[name] / tokens for name in ("ratio", "clipped", "kl", "entropy", "engine_gap")}
+        return {
+            "loss": sums["loss"],
+            "trained_tokens": sums["tokens"],
+            **per_token,
+            "engine_gap_max": float(self.engine_gap_max),
+        }
