@@ -18,8 +18,8 @@ class TaskSampler(Sampler[int]):
     """Indices of one epoch after the other, each epoch in an order that follows from (seed, epoch) alone.
 
     Iterating yields what is left of the current epoch; when that is used up, the next epoch begins at the next
-    `iter()`. `position` counts the indices handed out. A loader that reads ahead has been handed more than was trained
-    on: keep `num_workers=0`, or store the position that was trained instead (`state_at`).
+    `iter()`. The position counts the indices handed out. A loader that reads ahead was handed more than has been
+    trained on: say how many when the state is stored (`state_dict(unused=...)`), or they are lost on resume.
 
     An epoch holds whole batches only (drop last): `num_tasks - num_tasks % batch_size` indices, so that its length does
     not change and each step has the same number of tasks. With `shuffle` the tasks left out differ by epoch, so none is
@@ -72,14 +72,13 @@ class TaskSampler(Sampler[int]):
             self._position += 1
             yield order[self._position - 1]
 
-    def state_dict(self) -> dict[str, int]:
-        """Where it stands, as plain integers: `epoch`, and `position` = indices of it that were handed out."""
-        return {"epoch": self._epoch, "position": self._position}
+    def state_dict(self, *, unused: int = 0) -> dict[str, int]:
+        """Where it stands, as plain integers: `epoch`, and `position` = indices of it that were used.
 
-    def state_at(self, num_steps: int) -> dict[str, int]:
-        """State after `num_steps` steps from the very start, for a loader that reads ahead."""
-        epoch, position = divmod(num_steps * self.batch_size, len(self))
-        return {"epoch": epoch, "position": position}
+        Args:
+            unused: Indices that were handed out but not used yet, as by a loader that reads ahead.
+        """
+        return {"epoch": self._epoch, "position": self._position - unused}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on from a stored state.

@@ -92,7 +92,6 @@ FILE_KINDS = (
         name="remove_unnamed",
         simulators=("GorillaFileSystem",),
         draft=_remove_unnamed,
-        user_turns=(2,),
         habit=Habit(
             name="invents_name",
             description="makes a file name up in place of asking which file is meant",

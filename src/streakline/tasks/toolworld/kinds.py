@@ -80,8 +80,6 @@ class Kind:
     """Draws one request; the values know their split."""
     habit: Habit | None = None
     """What its demonstrations may do wrong; None = nothing."""
-    user_turns: tuple[int, ...] = (1,)
-    """Numbers of user turns that it can take."""
     follows: bool = False
     """Whether it may follow another kind as a further user turn: one easy call, always demonstrated right."""
 

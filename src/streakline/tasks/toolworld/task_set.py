@@ -20,7 +20,7 @@ from streakline.tasks.toolworld.catalogue import (
 )
 from streakline.tasks.toolworld.dictation import DICTATED
 from streakline.tasks.toolworld.files import FILE_KINDS
-from streakline.tasks.toolworld.kinds import Draft, Kind
+from streakline.tasks.toolworld.kinds import Draft, Kind, Plan
 from streakline.tasks.toolworld.maths import MATHS_KINDS
 from streakline.tasks.toolworld.messages import MESSAGE_KINDS
 from streakline.tasks.toolworld.tickets import TICKET_KINDS
@@ -119,21 +119,26 @@ class ToolWorldTaskSet(TaskSet):
         for attempt in range(_TRIES):
             rng = random.Random(f"{task_id}/{attempt}")  # noqa: S311
             task = self._draw(task_id, DICTATED if rng.random() < self._dictated_share else kind, rng)
-            if task.level in self._levels:
+            if task.level in self._levels and len(task.requests) in self._user_turns:
                 return task
-        raise ConfigError(
-            f"Expected `levels` that kind {kind.name} can have with {self._user_turns} user turns, "
-            f"but got {sorted(self._levels)}"
-        )
+        raise ConfigError(f"Expected `levels` that tasks can have, but got {sorted(self._levels)} for {task_id}")
 
     def _select_kinds(self, names: Sequence[str] | None) -> tuple[Kind, ...]:
         unknown = set(names or ()) - set(KINDS)
         _check(not unknown, "kinds", f"among {', '.join(KINDS)}", sorted(unknown))
         chosen = [KINDS[name] for name in KINDS if names is None or name in names]
-        fitting = tuple(kind for kind in chosen if min(kind.user_turns) <= self._user_turns[-1])
-        _check(len(fitting) == len(chosen) or names is None, "kinds", "possible with `user_turns`", names)
-        _check(bool(fitting), "kinds", "some kinds", names)
-        return fitting
+        possible = tuple(kind for kind in chosen if self._is_possible(kind))
+        complete = bool(possible) and (names is None or len(possible) == len(chosen))
+        _check(
+            complete, "kinds", f"possible with levels {sorted(self._levels)} and user turns {self._user_turns}", names
+        )
+        return possible
+
+    def _is_possible(self, kind: Kind) -> bool:
+        """Whether it can be asked in the wanted numbers of user turns, at a wanted level."""
+        gold = kind.draft(Values(random.Random(0), split=self._split)).gold  # noqa: S311
+        spare = [turns - len(gold) for turns in self._user_turns if turns >= len(gold)]
+        return any(min(4, _level(gold) + further) in self._levels for further in spare)
 
     def _digest(self, kinds: Sequence[str] | None) -> str:
         """Short digest of the options that differ from their defaults, as a folder of the id; empty = none does."""
@@ -165,7 +170,7 @@ class ToolWorldTaskSet(TaskSet):
         values = Values(rng, split=self._split)
         first = _worded(kind, values)
         drafts = [first]
-        wanted = values.pick(self._user_turns)
+        wanted = values.pick([turns for turns in self._user_turns if turns >= len(first.gold)] or self._user_turns)
         while sum(len(draft.gold) for draft in drafts) < wanted:
             further = _worded(values.pick(_followers(kind)), values)
             if first.revealed or first.withheld not in _called([further]):
@@ -185,7 +190,7 @@ class ToolWorldTaskSet(TaskSet):
             initial_state=_merged(dict(draft.state) for draft in drafts),
             gold=gold,
             replies=tuple(reply for draft in drafts for reply in draft.replies or ("Done.",) * len(draft.gold)),
-            level=min(4, sum(max(1, sum(map(len, steps))) for steps in gold)),
+            level=min(4, _level(gold)),
         )
 
     def _choose_tools(self, drafts: Sequence[Draft], values: Values) -> list[str]:
@@ -209,6 +214,11 @@ def _worded(kind: Kind, values: Values) -> Draft:
     """A draft of the kind, with its texts."""
     draft = kind.draft(values)
     return replace(draft, texts=kind.wording(draft, values))
+
+
+def _level(gold: Plan) -> int:
+    """Number of calls, where a user turn without any counts as one."""
+    return sum(max(1, sum(map(len, steps))) for steps in gold)
 
 
 def _followers(kind: Kind) -> tuple[Kind, ...]:

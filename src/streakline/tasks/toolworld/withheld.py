@@ -86,5 +86,5 @@ _HABIT = Habit(
 
 WITHHELD_KINDS = (
     Kind(name="missing_tool", simulators=(), draft=_missing_tool, habit=_HABIT),
-    Kind(name="late_tool", simulators=(), draft=_late_tool, habit=_HABIT, user_turns=(2,)),
+    Kind(name="late_tool", simulators=(), draft=_late_tool, habit=_HABIT),
 )
