@@ -1,6 +1,6 @@
 """Runs a function with a time limit on a reused daemon thread.
 
-Handing a call over and back costs about 20 microseconds on an idle core. A thread can't be killed: one that overruns
+Handing a call over and back costs some tens of microseconds. A thread can't be killed: one that overruns
 is abandoned and ends with its call, and the caller gets a `TimeoutError` at once. Context variables (the frozen
 clock) are those of the caller.
 """
