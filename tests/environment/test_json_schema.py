@@ -89,6 +89,7 @@ def test_an_unknown_argument_is_refused_with_the_known_ones():
 
 def test_a_long_value_is_shortened():
     assert len(argument_errors({"name": ["x" * 5000]}, parameters=SCHEMA)) < 200
+    assert len(argument_errors({"name": "a", "x" * 5000: 1}, parameters=SCHEMA)) < 200
 
 
 def test_a_bottomless_value_is_an_error_and_no_exception():

@@ -40,6 +40,12 @@ def test_non_ascii_text_is_kept():
     assert "na\u00efve" in LiveEnvironment(world()).execute(call("echo", content="na\u00efve")).content
 
 
+def test_half_a_surrogate_pair_becomes_text_that_can_be_encoded():
+    environment = LiveEnvironment(world())
+    for name, arguments in (("echo", {"content": "a\ud800b"}), ("\ud800", {}), ("echo", {"\ud800": 1})):
+        environment.execute(ToolCall(name=name, arguments=arguments)).content.encode("utf-8")
+
+
 def test_an_error_of_the_tool_is_marked():
     assert error(LiveEnvironment(world()).execute(call("cat", file_name="gone"))).startswith("cat:")
 
@@ -54,7 +60,9 @@ def test_an_unknown_tool_is_answered_with_close_names_and_all_names():
 def test_nothing_outside_the_allow_list_runs(name):
     environment = LiveEnvironment(world())
     before = environment.state()
-    assert "Unknown tool" in error(environment.execute(ToolCall(name=name, arguments={"scenario": {}})))
+    message = error(environment.execute(ToolCall(name=name, arguments={"scenario": {}})))
+    assert "Unknown tool" in message
+    assert len(message) < 1000
     assert environment.state() == before
 
 

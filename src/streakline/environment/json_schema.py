@@ -77,7 +77,7 @@ def argument_errors(arguments: Mapping[str, JSON], *, parameters: Mapping[str, J
     for name in arguments:
         if name not in known:
             accepted = ", ".join(f"`{key}`" for key in known) or "none"
-            return f"Expected only these arguments: {accepted}, but got `{name}`"
+            return f"Expected only these arguments: {accepted}, but got `{_shortened(name)}`"
     compiled = _compiled(parameters)
     if all(name in compiled.simple and compiled.simple[name](value) for name, value in arguments.items()):
         return ""
@@ -105,7 +105,10 @@ def _expectation(keyword: object, value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    return _shortened(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 

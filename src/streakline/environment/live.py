@@ -19,6 +19,9 @@ from streakline.types import JSON, Task, ToolCall, ToolResult, ToolSchema
 
 __all__ = ["LiveEnvironment", "call_fault"]
 
+_SHOWN_NAME = 80
+"""Characters of an unknown name that an error repeats to the model."""
+
 
 @final
 class LiveEnvironment(Environment):
@@ -69,7 +72,7 @@ class LiveEnvironment(Environment):
             return _error(call, "The episode is closed")
         if not self._task.simulators:
             self._done = True
-            return ToolResult(name=call.name, call_id=call.id, content='{"status": "received"}')
+            return _result(call, '{"status": "received"}', is_error=False)
         return self._run(call)
 
     def state(self) -> dict[str, JSON]:
@@ -112,7 +115,7 @@ class LiveEnvironment(Environment):
             except TimeoutError:
                 self._done = True
                 return _error(call, f"Expected `{call.name}` to answer within {self._timeout_s:g} s, but got nothing")
-        return ToolResult(name=call.name, call_id=call.id, content=content, is_error=is_error)
+        return _result(call, content, is_error=is_error)
 
     def _call_tool(self, call: ToolCall) -> tuple[str, bool]:
         """Content and whether it is an error. Serialised here, since a result may hold parts of the living world."""
@@ -148,7 +151,8 @@ def call_fault(call: ToolCall, *, visible: Mapping[str, ToolSchema]) -> str:
 def _unknown_tool(name: str, visible: Mapping[str, ToolSchema]) -> str:
     close = difflib.get_close_matches(name, visible, n=3) if name else []
     hint = f"Did you mean {' or '.join(f'`{match}`' for match in close)}? " if close else ""
-    return f"Unknown tool `{name}`. {hint}Available: {', '.join(visible) or 'none'}"
+    shown = name if len(name) <= _SHOWN_NAME else name[:_SHOWN_NAME] + "..."
+    return f"Unknown tool `{shown}`. {hint}Available: {', '.join(visible) or 'none'}"
 
 
 def _content(value: object) -> str:
@@ -175,4 +179,10 @@ def _error_content(message: str) -> str:
 
 
 def _error(call: ToolCall, message: str) -> ToolResult:
-    return ToolResult(name=call.name, call_id=call.id, content=_error_content(message), is_error=True)
+    return _result(call, _error_content(message), is_error=True)
+
+
+def _result(call: ToolCall, content: str, *, is_error: bool) -> ToolResult:
+    # JSON escapes can spell half a surrogate pair, which no tokenizer takes.
+    text = content if content.isascii() else content.encode("utf-8", "replace").decode("utf-8")
+    return ToolResult(name=call.name, call_id=call.id, content=text, is_error=is_error)
