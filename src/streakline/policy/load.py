@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging as stdlib_logging
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -119,7 +120,7 @@ def _read_checkpoint(config: PolicyConfig) -> PreTrainedModel:
 def _quiet_load_report() -> Iterator[None]:
     """Hold back transformers' table of missing weights, which would bury the one line that says it."""
     verbosity = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(stdlib_logging.ERROR)
     try:
         yield
     finally:

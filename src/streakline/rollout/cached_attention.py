@@ -1,0 +1,327 @@
+"""Attention over a rollout's own cache, plugged into transformers as one more attention function.
+
+The model runs over one flat sequence [1, N] that holds the new tokens of many rows. Every layer but attention treats
+tokens independently, so it needs no padding; attention is given a `StepPlan`, whose blocks say which token belongs to
+which row. Rows that share a prompt attend to one copy of its keys (the memory traffic that dominates decoding), and
+the two parts are merged by their log-sum-exp, which equals one softmax over both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch.nn import functional
+from transformers import AttentionInterface
+
+from streakline.errors import EngineError
+from streakline.rollout.kv_store import KVStore, LayerStore
+
+__all__ = ["ATTENTION_NAME", "Block", "ChunkBlock", "DecodeBlock", "PrefixMap", "PromptBlock", "StepPlan"]
+
+ATTENTION_NAME = "streakline_rollout"
+"""Name under which transformers finds the attention function."""
+
+_MASKED = -1e30  # Finite, so that a fully masked part has weight 0 and not nan.
+
+
+class Block(ABC):
+    """A run of the flat tokens that attend in the same way."""
+
+    @abstractmethod
+    def num_tokens(self) -> int:
+        """Flat tokens of the block."""
+
+    @abstractmethod
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
+    ) -> torch.Tensor:
+        """Store the new keys and values, and attend.
+
+        Args:
+            query: [N, heads, head_dim], scaled.
+            key: [N, kv_heads, head_dim].
+            value: [N, kv_heads, value_dim].
+            layer: Where the layer's keys and values are kept.
+            window: Positions that a token sees, itself included; None = all before it.
+
+        Returns:
+            [N, heads, value_dim].
+        """
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPlan:
+    """What the attention layers are to do in one forward pass."""
+
+    store: KVStore
+    """Cache that is read and extended."""
+    blocks: tuple[Block, ...]
+    """Blocks in the order of their tokens in the flat sequence."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixMap:
+    """Which row sees how much of which trunk; rows of a trunk are handled together."""
+
+    rows_of_slots: torch.Tensor
+    """[trunks, s] int64: rows of each trunk, filled up with row 0."""
+    slot_of_row: torch.Tensor
+    """[R] int64: place of each row in the flattened `rows_of_slots`."""
+    lengths: torch.Tensor
+    """[R] int64: trunk positions that each row sees."""
+    longest: int
+    """Largest of `lengths`; 0 = there is no trunk to look at."""
+
+    def attend(
+        self, query: torch.Tensor, positions: torch.Tensor, layer: LayerStore, window: int | None
+    ) -> torch.Tensor:
+        """Attend to the trunks only.
+
+        Args:
+            query: [R, kv_heads, g, head_dim], scaled; g query heads share a key head.
+            positions: [R] int64 position of each query.
+            layer: Where the keys are.
+            window: Positions that a token sees; None = all.
+
+        Returns:
+            [R, kv_heads, g, value_dim + 2]; see `_partial`.
+        """
+        num_trunks, width = self.rows_of_slots.shape
+        _, kv_heads, group, _ = query.shape
+        keys, values = layer.trunks.leading(num_trunks, self.longest)
+        by_trunk = query[self.rows_of_slots].transpose(1, 2).reshape(num_trunks, kv_heads, width * group, -1)
+        allowed = torch.arange(self.longest, device=query.device) < self.lengths[:, None]
+        if window is not None:
+            allowed &= positions[:, None] - torch.arange(self.longest, device=query.device) < window
+        bias = _bias(allowed)[self.rows_of_slots].repeat_interleave(group, dim=1)[:, None]
+        partial = _partial(by_trunk, keys, values, bias).view(num_trunks, kv_heads, width, group, -1)
+        return partial.transpose(1, 2).flatten(0, 1)[self.slot_of_row]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeBlock(Block):
+    """One new token for some or all of the rows."""
+
+    rows: torch.Tensor
+    """[N] int64: row of each token, ascending."""
+    slots: torch.Tensor
+    """[R] int64: position in the tail of each row's token; 0 for a row without one."""
+    prefixes: PrefixMap
+    """Trunks of all R rows."""
+    longest: int
+    """Longest tail, new tokens included."""
+
+    def num_tokens(self) -> int:
+        """Flat tokens of the block."""
+        return len(self.rows)
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
+    ) -> torch.Tensor:
+        """Attend from every row at once; a row without a token is computed too and dropped."""
+        num_rows = len(self.slots)
+        layer.tails.reserve(key, value, slots=num_rows, capacity=self.longest)
+        layer.tails.write(key, value, slots=self.rows, positions=self.slots[self.rows])
+        keys, values = layer.tails.leading(num_rows, self.longest)
+        queries = query if len(self.rows) == num_rows else _scattered(query, self.rows, num_rows)
+        grouped = queries.reshape(num_rows, key.shape[1], -1, query.shape[-1])
+        steps = torch.arange(self.longest, device=query.device)
+        allowed = steps <= self.slots[:, None]
+        if window is not None:
+            allowed &= self.slots[:, None] - steps < window
+        partial = _partial(grouped, keys, values, _bias(allowed)[:, None, None])
+        if self.prefixes.longest:
+            positions = self.prefixes.lengths + self.slots
+            partial = _merged(partial, self.prefixes.attend(grouped, positions, layer, window))
+        attended = _normalised(partial).flatten(1, 2).to(query.dtype)
+        return attended if len(self.rows) == num_rows else attended[self.rows]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkBlock(Block):
+    """Several new tokens for each of a few rows: an injected tool result, or a history that was cut back."""
+
+    rows: torch.Tensor
+    """[C] int64: rows that are extended."""
+    trunks: torch.Tensor
+    """[C] int64: their trunks."""
+    prefix_lengths: torch.Tensor
+    """[C] int64: trunk positions that each sees."""
+    longest_prefix: int
+    """Largest of `prefix_lengths`."""
+    starts: torch.Tensor
+    """[C] int64: tail positions that are there already."""
+    padded: torch.Tensor
+    """[C, Q] int64: flat token of each new position, 0 where a row has fewer."""
+    unpadded: torch.Tensor
+    """[N] int64: place of each flat token in the flattened `padded`."""
+    longest: int
+    """Longest tail, new tokens included."""
+    num_rows: int
+    """R, rows whose tails are kept."""
+
+    def num_tokens(self) -> int:
+        """Flat tokens of the block."""
+        return len(self.unpadded)
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
+    ) -> torch.Tensor:
+        """Attend from the rows of the block, padded to the longest extension."""
+        num_chunks, width = self.padded.shape
+        kv_heads = key.shape[1]
+        steps = self.starts[:, None] + torch.arange(width, device=query.device)
+        slots = self.rows[:, None].expand(-1, width).flatten()[self.unpadded]
+        layer.tails.reserve(key, value, slots=self.num_rows, capacity=self.longest)
+        layer.tails.write(key, value, slots=slots, positions=steps.flatten()[self.unpadded])
+        # [C, Q, heads, d] -> [C, kv_heads, g * Q, d]
+        grouped = (
+            query[self.padded]
+            .view(num_chunks, width, kv_heads, -1, query.shape[-1])
+            .permute(0, 2, 3, 1, 4)
+            .flatten(2, 3)
+        )
+        keys, values = layer.tails.gather(self.rows, self.longest)
+        distance = steps[:, :, None] - torch.arange(self.longest, device=query.device)
+        partial = _partial(grouped, keys, values, self._grouped_bias(distance >= 0, distance, grouped, window))
+        if self.longest_prefix:
+            keys, values = layer.trunks.gather(self.trunks, self.longest_prefix)
+            trunk = torch.arange(self.longest_prefix, device=query.device)
+            distance = (self.prefix_lengths[:, None] + steps)[:, :, None] - trunk
+            seen = (trunk < self.prefix_lengths[:, None])[:, None].expand_as(distance)
+            bias = self._grouped_bias(seen, distance, grouped, window)
+            partial = _merged(partial, _partial(grouped, keys, values, bias))
+        attended = _normalised(partial).view(num_chunks, kv_heads, -1, width, value.shape[-1]).permute(0, 3, 1, 2, 4)
+        return attended.reshape(num_chunks * width, query.shape[1], -1)[self.unpadded].to(query.dtype)
+
+    def _grouped_bias(
+        self, seen: torch.Tensor, distance: torch.Tensor, grouped: torch.Tensor, window: int | None
+    ) -> torch.Tensor:
+        """[C, Q, keys] what is seen -> [C, 1, g * Q, keys] what is added to the scores."""
+        allowed = seen if window is None else seen & (distance < window)
+        group = grouped.shape[2] // allowed.shape[1]
+        return _bias(allowed)[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptBlock(Block):
+    """New trunks."""
+
+    trunks: torch.Tensor
+    """[U] int64: where each is stored."""
+    padded: torch.Tensor
+    """[U, P] int64: flat token of each position, 0 where a prompt is shorter."""
+    unpadded: torch.Tensor
+    """[N] int64: place of each flat token in the flattened `padded`."""
+    num_slots: int
+    """Trunks stored after this."""
+
+    def num_tokens(self) -> int:
+        """Flat tokens of the block."""
+        return len(self.unpadded)
+
+    def attend(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
+    ) -> torch.Tensor:
+        """Attend causally within each prompt; padding stands on the right, where no token looks."""
+        num_prompts, width = self.padded.shape
+        steps = torch.arange(width, device=query.device)
+        layer.trunks.reserve(key, value, slots=self.num_slots, capacity=width)
+        layer.trunks.write(
+            key,
+            value,
+            slots=self.trunks[:, None].expand(-1, width).flatten()[self.unpadded],
+            positions=steps.repeat(num_prompts)[self.unpadded],
+        )
+        distance = steps[:, None] - steps
+        attended = functional.scaled_dot_product_attention(
+            query[self.padded].transpose(1, 2),
+            key[self.padded].transpose(1, 2),
+            value[self.padded].transpose(1, 2),
+            attn_mask=None if window is None else (distance >= 0) & (distance < window),
+            is_causal=window is None,
+            scale=1.0,
+            enable_gqa=query.shape[1] != key.shape[1],
+        )
+        return attended.transpose(1, 2).flatten(0, 1)[self.unpadded]
+
+
+def _partial(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Attend to a part of the keys.
+
+    Args:
+        query: [*, q, head_dim], scaled.
+        keys: [*, k, head_dim].
+        values: [*, k, value_dim].
+        bias: [*, q, k] float32, broadcast, added to the scores.
+
+    Returns:
+        [*, q, value_dim + 2] float32: the weighted sum of values, the largest score, and the sum of weights, with
+        weights exp(score - largest score).
+    """
+    scores = torch.matmul(query, keys.transpose(-1, -2)).float() + bias
+    largest = scores.amax(-1, keepdim=True)
+    weights = scores.sub_(largest).exp_()
+    summed = torch.matmul(weights.to(values.dtype), values).float()
+    return torch.cat((summed, largest, weights.sum(-1, keepdim=True)), dim=-1)
+
+
+def _merged(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Combine two parts of `_partial` into the part over both sets of keys."""
+    largest = torch.maximum(first[..., -2:-1], second[..., -2:-1])
+    merged = first * (first[..., -2:-1] - largest).exp() + second * (second[..., -2:-1] - largest).exp()
+    merged[..., -2:-1] = largest
+    return merged
+
+
+def _normalised(partial: torch.Tensor) -> torch.Tensor:
+    return partial[..., :-2] / partial[..., -1:]
+
+
+def _bias(allowed: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(allowed.shape, device=allowed.device).masked_fill_(~allowed, _MASKED)
+
+
+def _scattered(query: torch.Tensor, rows: torch.Tensor, num_rows: int) -> torch.Tensor:
+    return query.new_zeros(num_rows, *query.shape[1:]).index_copy_(0, rows, query)
+
+
+def _attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    scaling: float,
+    rollout_plan: StepPlan,
+    sliding_window: int | None = None,
+    dropout: float = 0.0,
+    **extras: object,
+) -> tuple[torch.Tensor, None]:
+    """Attention function in the form that transformers calls: [1, heads, N, d] in, [1, N, heads, d] out."""
+    altering = {name for name in ("softcap", "s_aux", "position_bias") if extras.get(name) is not None}
+    if altering:
+        raise EngineError(f"Expected a model with plain softmax attention, but got one with {sorted(altering)}")
+    layer = rollout_plan.store.layer(int(module.layer_idx))  # type: ignore[arg-type]
+    queries, keys, values = query[0].transpose(0, 1) * scaling, key[0].transpose(0, 1), value[0].transpose(0, 1)
+    attended: list[torch.Tensor] = []
+    start = 0
+    for block in rollout_plan.blocks:
+        end = start + block.num_tokens()
+        attended.append(
+            block.attend(queries[start:end], keys[start:end], values[start:end], layer, window=sliding_window)
+        )
+        start = end
+    return torch.cat(attended).unsqueeze(0), None
+
+
+AttentionInterface.register(ATTENTION_NAME, _attention)

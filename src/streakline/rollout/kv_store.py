@@ -1,0 +1,125 @@
+"""Keys and values of a rollout: growable tensors in which every row keeps its own length.
+
+A prompt that several rows share is a *trunk*, stored once. What a row sampled, and what was injected into it, is its
+*tail*. A row attends to the first `prefix_length` positions of its trunk, then to its tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+
+__all__ = ["KVSlab", "KVStore", "LayerStore"]
+
+
+@final
+class KVSlab:
+    """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, grown by doubling."""
+
+    def __init__(self) -> None:
+        """Create an empty slab; shape and type are those of the first write."""
+        # Replaced at the first `reserve`; an empty tensor spares every reader a check for None.
+        self._keys = torch.empty(0, 0, 0, 0)
+        self._values = torch.empty(0, 0, 0, 0)
+
+    def reserve(self, keys: torch.Tensor, values: torch.Tensor, *, slots: int, capacity: int) -> None:
+        """Make room.
+
+        Args:
+            keys: [N, kv_heads, head_dim] keys about to be written, for type and shape.
+            values: [N, kv_heads, value_dim] values about to be written.
+            slots: Slots that must exist.
+            capacity: Positions that every slot must have.
+        """
+        if slots > self._keys.shape[0] or capacity > self._keys.shape[2]:
+            slots = _grown(self._keys.shape[0], slots)
+            capacity = _grown(self._keys.shape[2], capacity)
+            self._keys = _enlarged(self._keys, like=keys, slots=slots, capacity=capacity)
+            self._values = _enlarged(self._values, like=values, slots=slots, capacity=capacity)
+
+    def write(self, keys: torch.Tensor, values: torch.Tensor, *, slots: torch.Tensor, positions: torch.Tensor) -> None:
+        """Store one token per entry.
+
+        Args:
+            keys: [N, kv_heads, head_dim].
+            values: [N, kv_heads, value_dim].
+            slots: [N] int64 slot of each token.
+            positions: [N] int64 position of each token within its slot.
+        """
+        _, heads, capacity, _ = self._keys.shape
+        # One flat row copy: indexing two dimensions around a slice is an order of magnitude slower on CPU.
+        lane = slots[:, None] * heads + torch.arange(heads, device=slots.device)
+        index = (lane * capacity + positions[:, None]).flatten()
+        for target, source in ((self._keys, keys), (self._values, values)):
+            width = target.shape[-1]
+            target.view(-1, width).index_copy_(0, index, source.reshape(-1, width).to(target.dtype))
+
+    def move(self, sources: torch.Tensor, targets: torch.Tensor, *, length: int) -> None:
+        """Copy the first `length` positions of slots to other slots.
+
+        Args:
+            sources: [n] int64 slots to read, disjoint from `targets`.
+            targets: [n] int64 slots to overwrite.
+            length: Positions worth copying.
+        """
+        self._keys[targets, :, :length] = self._keys[sources, :, :length]
+        self._values[targets, :, :length] = self._values[sources, :, :length]
+
+    def leading(self, slots: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """View the first slots: keys [slots, kv_heads, length, head_dim], and values likewise."""
+        return self._keys[:slots, :, :length], self._values[:slots, :, :length]
+
+    def gather(self, slots: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copy some slots: keys [n, kv_heads, length, head_dim], and values likewise."""
+        return self._keys[:, :, :length][slots], self._values[:, :, :length][slots]
+
+
+@final
+class LayerStore:
+    """What one attention layer has seen."""
+
+    def __init__(self) -> None:
+        """Create an empty store."""
+        self.trunks = KVSlab()
+        self.tails = KVSlab()
+
+
+@final
+class KVStore:
+    """Stores of all layers, made when a layer first asks."""
+
+    def __init__(self) -> None:
+        """Create an empty store."""
+        self._layers: dict[int, LayerStore] = {}
+
+    def layer(self, index: int) -> LayerStore:
+        """Return the store of a layer."""
+        return self._layers.setdefault(index, LayerStore())
+
+    def move_tails(self, sources: Sequence[int], targets: Sequence[int], *, length: int, device: torch.device) -> None:
+        """Copy tails to other slots in every layer; see `KVSlab.move`."""
+        for layer in self._layers.values():
+            layer.tails.move(_indices(sources, device), _indices(targets, device), length=length)
+
+    def move_trunks(self, sources: Sequence[int], targets: Sequence[int], *, length: int, device: torch.device) -> None:
+        """Copy trunks to other slots in every layer; see `KVSlab.move`."""
+        for layer in self._layers.values():
+            layer.trunks.move(_indices(sources, device), _indices(targets, device), length=length)
+
+
+def _indices(values: Sequence[int], device: torch.device) -> torch.Tensor:
+    return torch.tensor(list(values), dtype=torch.int64, device=device)
+
+
+def _grown(current: int, wanted: int) -> int:
+    return current if wanted <= current else max(wanted, 2 * current)
+
+
+def _enlarged(old: torch.Tensor, *, like: torch.Tensor, slots: int, capacity: int) -> torch.Tensor:
+    # Zeros, not garbage: a masked position is multiplied by weight 0, and 0 times a stray nan is nan.
+    new = like.new_zeros(slots, like.shape[1], capacity, like.shape[2])
+    if old.numel():
+        new[: old.shape[0], :, : old.shape[2]] = old
+    return new
