@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -44,6 +44,7 @@ def test_only_whole_batches_are_handed_out_and_the_left_out_tasks_change():
     assert len(left_out) > 1
 
 
+@settings(deadline=None)
 @given(
     tasks=st.integers(1, 30),
     batch_size=st.integers(1, 8),

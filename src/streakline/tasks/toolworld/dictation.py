@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from streakline.tasks.toolworld.catalogue import simulator_of, tool_catalogue
-from streakline.tasks.toolworld.kinds import Draft, Kind
+from streakline.tasks.toolworld.kinds import Draft, Kind, Plan
 from streakline.tasks.toolworld.stage import Stage
 from streakline.tasks.toolworld.tool_arguments import ARGUMENTS, CONSUMERS, READERS
 from streakline.tasks.toolworld.values import Values
@@ -27,7 +28,6 @@ _SHAPES = (
 """How one call is dictated, how each argument, and what stands between two arguments."""
 _BARE_SHAPES = ("call {tool}", "use {tool}", "do {tool}", "take {tool}", "run {tool}()", "make the call {tool} {{}}")
 """How one call without arguments is dictated, in the same order."""
-_NEEDY_TOOLS = tuple(tool for tool in _TOOLS if required_arguments(tool_catalogue("short")[tool]))
 _THEN = (", then {next}", ". Then {next}", ". After that {next}", "; next {next}")
 """What precedes a call that is to be made after the one before."""
 _ALSO = (" and {next}", ", also {next}", " and also {next}")
@@ -73,13 +73,19 @@ def _chained(values: Values) -> Draft:
 def _incomplete(values: Values) -> Draft:
     """A call with an argument missing: the policy asks for it."""
     stage = Stage(values)
-    tool = values.pick(_NEEDY_TOOLS)
+    tool = values.pick(_needy_tools())
     call = ToolCall(name=tool, arguments=ARGUMENTS[tool](stage))
     missing = values.pick(required_arguments(tool_catalogue("short")[tool]))
     given = ToolCall(name=tool, arguments={name: value for name, value in call.arguments.items() if name != missing})
     supply = values.pick(_SUPPLIES).format(name=missing, value=_spoken(call.arguments[missing]))
     texts = [_sentence(_text(given, values)), supply]
     return _draft(stage, texts=texts, gold=((), ((call,),)), replies=(f"Which {missing}?", "Done."))
+
+
+@cache
+def _needy_tools() -> tuple[str, ...]:
+    """Tools that can't be called without arguments. Asked late, so that an import needs no benchmark."""
+    return tuple(tool for tool in _TOOLS if required_arguments(tool_catalogue("short")[tool]))
 
 
 def _unavailable(values: Values) -> Draft:
@@ -95,7 +101,7 @@ def _draft(
     stage: Stage,
     *,
     texts: Sequence[str],
-    gold: tuple[tuple[tuple[ToolCall, ...], ...], ...],
+    gold: Plan,
     replies: tuple[str, ...] = (),
 ) -> Draft:
     simulators = {simulator_of(call.name) for steps in gold for calls in steps for call in calls}

@@ -78,7 +78,7 @@ FILE_KINDS = (
         habit=Habit(
             name="swaps_order",
             description="moves the file before the folder exists, which renames it",
-            share=0.5,
+            share=0.55,
             apply=_swap_steps,
         ),
     ),

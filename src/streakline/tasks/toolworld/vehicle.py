@@ -83,7 +83,7 @@ VEHICLE_KINDS = (
         habit=Habit(
             name="skips_conversion",
             description="fills the number of liters as if it were gallons",
-            share=0.5,
+            share=0.55,
             apply=_fill_liters,
         ),
     ),
