@@ -126,6 +126,7 @@ class _Scan:
         return self._reject(start, end, f"{CALL_CLOSE} without {CALL_OPEN}")
 
     def _read_thinking(self, end: int) -> int:
+        self._leave_gap()
         close = self.text.find(THINK_CLOSE, end)
         self.thinking.append(self.text[end:] if close < 0 else self.text[end:close])
         return len(self.text) if close < 0 else close + len(THINK_CLOSE)
@@ -149,6 +150,7 @@ class _Scan:
             self.calls.append(_to_call(value))
         except (ValueError, RecursionError) as error:
             return self._reject(start, close, _reason(error, end))
+        self._leave_gap()
         return close
 
     def _reject_block(self, start: int, end: int, reason: str) -> int:
@@ -158,6 +160,10 @@ class _Scan:
         if marker.group() == CALL_CLOSE:
             return self._reject(start, marker.end(), reason)
         return self._reject(start, marker.start(), f"no closing {CALL_CLOSE}")
+
+    def _leave_gap(self) -> None:
+        # What stood around a part that is taken out must not join up, least of all to a marker.
+        self.content.append("\n")
 
     def _reject(self, start: int, end: int, reason: str) -> int:
         self.content.append(self.text[start:end])
