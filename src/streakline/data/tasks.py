@@ -109,6 +109,12 @@ class TaskDataModule(LightningDataModule):
     def train_dataloader(self) -> ResumableLoader[list[Task]]:
         """Lists of `batch_size` tasks, each followed by the empty lists that reuse it."""
         tasks = self._require("fit", option="train")
+        shard = Shard.of_trainer(trainer_of(self))
+        if self._batch_size % shard.world_size:
+            raise ConfigError(
+                f"Expected `data.batch_size` to be a multiple of the {shard.world_size} processes, "
+                f"but got {self._batch_size}"
+            )
         trainer = trainer_of(self)
         module: object = trainer.lightning_module if trainer else None
         repeats = module.updates_per_rollout if isinstance(module, ReusesRollouts) else 1
@@ -124,7 +130,7 @@ class TaskDataModule(LightningDataModule):
             fetch=lambda indices: [tasks[index] for index in indices],
             cursor=self._cursor,
             progress=TrainerProgress(trainer) if trainer else None,
-            shard=Shard.of_trainer(trainer_of(self)),
+            shard=shard,
         )
 
     def val_dataloader(self) -> list[SequentialLoader[Task, list[Task]]]:

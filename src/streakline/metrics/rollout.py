@@ -22,7 +22,7 @@ _SUMS = (
     "calls",
     "failed_calls",
     "tokens",
-    "trained_tokens",
+    "sampled_tokens",
     "groups",
     "zero_variance",
     "all_correct",
@@ -35,8 +35,9 @@ class RolloutMetrics(Metric):
     """Means over trajectories and shares of groups.
 
     Values after `compute`: `reward` and `success` over scored trajectories (0 where none is scored), `unscored` share;
-    per trajectory `turns`, `calls`, `tokens` (of all samples), `trained_tokens`; `failed_calls` share of calls; share
-    of groups with `zero_variance`, `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1.
+    the number of `trajectories`, and for each of them `turns`, `calls`, `tokens` (of all samples), `sampled_tokens`
+    (those the policy wrote and can be trained on); `failed_calls` share of calls; share of groups with
+    `zero_variance`, `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1.
 
     Args:
         success_threshold: Reward from which a trajectory counts as right.
@@ -83,9 +84,10 @@ class RolloutMetrics(Metric):
         return {
             "reward": share("reward", of="scored"),
             "success": share("success", of="scored"),
+            "trajectories": sums["trajectories"],
             "unscored": 1.0 - share("scored", of="trajectories"),
             "failed_calls": share("failed_calls", of="calls"),
-            **{name: share(name, of="trajectories") for name in ("turns", "calls", "tokens", "trained_tokens")},
+            **{name: share(name, of="trajectories") for name in ("turns", "calls", "tokens", "sampled_tokens")},
             **{name: share(name, of="groups") for name in ("zero_variance", "all_correct", "all_wrong")},
             **{
                 f"termination/{reason.value}": count / max(sums["trajectories"], 1.0)
@@ -105,7 +107,7 @@ class RolloutMetrics(Metric):
             calls=len(results),
             failed_calls=sum(result.is_error for result in results),
             tokens=sum(len(sample.token_ids) for sample in trajectory.samples),
-            trained_tokens=trajectory.num_trained_tokens,
+            sampled_tokens=trajectory.num_trained_tokens,
         )
         self.terminations[list(Termination).index(trajectory.termination)] += 1
 

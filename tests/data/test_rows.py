@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streakline.data.rows import TrainingRow, pack_rows, rows_of
+from streakline.errors import ConfigError, RecordError
+from streakline.types import Message, Role, Sample, Termination, Trajectory, Turn
+
+END = 9
+
+
+def _trajectory(task_id, *samples, truncated=False):
+    """Samples as (prompt length, completion length); a truncated turn is not trained."""
+    message = Message(role=Role.ASSISTANT)
+    built, turns = [], []
+    for index, (prompt, completion) in enumerate(samples):
+        ids = (1,) * prompt + (2,) * (completion - 1) + (END,)
+        built.append(Sample(token_ids=ids, loss_mask=(False,) * prompt + (not truncated,) * completion))
+        turns.append(Turn(sample=index, start=prompt, end=len(ids), message=message, truncated=truncated))
+    return Trajectory(
+        task_id=task_id,
+        samples=tuple(built),
+        turns=tuple(turns),
+        termination=Termination.LENGTH if truncated else Termination.ANSWER,
+        terminator_id=END,
+    )
+
+
+def test_each_sample_of_a_trajectory_becomes_a_row_with_its_advantage():
+    rows = rows_of([_trajectory("a", (3, 2), (5, 2)), _trajectory("b", (2, 4))], [0.5, -1.0])
+
+    assert [(row.trajectory_index, row.advantage, row.num_trained_tokens) for row in rows] == [
+        (0, 0.5, 2),
+        (0, 0.5, 2),
+        (1, -1.0, 4),
+    ]
+
+
+def test_samples_without_a_trained_token_give_no_row():
+    assert rows_of([_trajectory("a", (3, 2), truncated=True)], [1.0]) == ()
+
+
+@pytest.mark.parametrize("mask", [(False, False), (True, True)])
+def test_a_row_that_trains_nothing_or_what_nothing_predicts_is_refused(mask):
+    with pytest.raises(RecordError, match="Expected a training row to train a token"):
+        TrainingRow(sample=Sample(token_ids=(1, 2), loss_mask=mask))
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
+def test_packs_hold_every_row_once_within_the_budget(lengths, max_tokens):
+    packs = pack_rows(lengths, max_tokens=max_tokens)
+
+    assert sorted(index for pack in packs for index in pack) == list(range(len(lengths)))
+    for pack in packs:
+        assert len(pack) == 1 or len(pack) * max(lengths[index] for index in pack) <= max_tokens
+
+
+def test_a_budget_of_nothing_is_refused():
+    with pytest.raises(ConfigError, match="`max_tokens`"):
+        pack_rows([1], max_tokens=0)

@@ -1,0 +1,108 @@
+import pytest
+from tests.fixtures.tiny_agents import EchoEnvironment, task_set
+
+from streakline.data.tasks import TaskDataModule, collect_tasks
+from streakline.errors import ConfigError, DataError
+
+
+def _data(**options):
+    return TaskDataModule(**{"train": task_set(7), "environment": EchoEnvironment, "batch_size": 3} | options)
+
+
+def _epoch(loader):
+    return [[task.id for task in batch] for batch in loader]
+
+
+def test_an_epoch_holds_whole_batches_in_an_order_of_its_own():
+    data = _data()
+    data.setup("fit")
+    loader = data.train_dataloader()
+
+    first, second = _epoch(loader), _epoch(loader)
+
+    assert [len(batch) for batch in first] == [3, 3]
+    assert len(loader) == 2
+    assert len({task for batch in first for task in batch}) == 6
+    assert first != second
+
+
+def test_the_order_follows_from_the_seed():
+    orders = []
+    for seed in (0, 0, 1):
+        data = _data(seed=seed)
+        data.setup("fit")
+        orders.append(_epoch(data.train_dataloader()))
+
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_without_shuffling_tasks_come_as_they_are():
+    data = _data(shuffle=False)
+    data.setup("fit")
+
+    assert _epoch(data.train_dataloader())[0] == [f"test/train-{index}" for index in range(3)]
+
+
+def test_the_position_goes_on_in_another_datamodule():
+    data = _data(batch_size=1)
+    data.setup("fit")
+    whole = _epoch(data.train_dataloader())
+    first, second = _data(batch_size=1), _data(batch_size=1)
+    first.setup("fit")
+    iterator = iter(first.train_dataloader())
+    seen = [[task.id for task in next(iterator)] for _ in range(3)]
+
+    second.load_state_dict(first.state_dict())
+    second.setup("fit")
+
+    assert seen + _epoch(second.train_dataloader()) == whole
+
+
+def test_a_rebuilt_loader_begins_the_next_epoch():
+    data = _data()
+    data.setup("fit")
+    first = _epoch(data.train_dataloader())
+    second = _epoch(data.train_dataloader())
+
+    assert len(first) == len(second)
+    assert first != second
+
+
+def test_held_out_sets_can_be_several_and_limited():
+    data = _data(test=[task_set(5, prefix="a"), task_set(1, prefix="b")], limit=2, eval_batch_size=2)
+    data.setup("test")
+    data.setup("predict")
+
+    expected = [["test/a-0", "test/a-1"], ["test/b-0"]]
+    assert _epoch(data.test_dataloader()) == expected
+    assert _epoch(data.predict_dataloader()) == expected
+
+
+def test_predict_can_have_tasks_of_its_own():
+    data = _data(test=task_set(1), predict=task_set(2, prefix="own"))
+    data.setup("predict")
+
+    assert _epoch(data.predict_dataloader()) == [["test/own-0", "test/own-1"]]
+
+
+def test_equal_ids_in_two_sets_are_refused():
+    with pytest.raises(DataError, match="unique"):
+        collect_tasks([task_set(2), task_set(2)])
+
+
+def test_a_missing_set_is_named():
+    data = _data(train=None)
+    data.setup("fit")
+    data.setup("test")
+
+    with pytest.raises(ConfigError, match=r"`data\.train` to hold at least one task"):
+        data.train_dataloader()
+    with pytest.raises(ConfigError, match=r"`data\.test` to hold at least one task"):
+        data.test_dataloader()
+    assert data.val_dataloader() == []
+
+
+@pytest.mark.parametrize("option", ["batch_size", "eval_batch_size", "limit"])
+def test_a_size_of_nothing_is_refused(option):
+    with pytest.raises(ConfigError, match=f"`{option}` to be at least 1, but got 0"):
+        _data(**{option: 0})
