@@ -1,0 +1,58 @@
+"""Leave a policy in the Hugging Face layout, as transformers, vLLM and others load it."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from pathlib import Path
+
+import peft
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from streakline.errors import DataError
+
+__all__ = ["export_policy"]
+
+
+def export_policy(
+    model: PreTrainedModel | peft.PeftModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    *,
+    merge_lora: bool = True,
+) -> None:
+    """Write weights, config and tokenizer. The folder is there in full or not at all, and replaces an earlier one.
+
+    Tied weights are written once, under the name that `config.json` implies.
+
+    Args:
+        model: The policy; it is left as it is.
+        tokenizer: Its tokenizer, chat template included.
+        folder: Where to write.
+        merge_lora: Add adapters to the weights, so that any tool loads the result. False: write the adapter alone,
+            which needs its base model.
+
+    Raises:
+        DataError: If the folder can't be written; what stood there before is still there.
+    """
+    folder = Path(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # In the same parent, so that the final renames stay on one file system.
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+            new = Path(scratch) / "new"
+            _merged(model, merge_lora=merge_lora).save_pretrained(new)
+            tokenizer.save_pretrained(new)
+            if folder.exists():
+                folder.rename(Path(scratch) / "old")
+            new.rename(folder)
+    except OSError as error:
+        raise DataError(f"Expected to write the policy to {folder}, but got: {error}") from error
+
+
+def _merged(model: PreTrainedModel | peft.PeftModel, *, merge_lora: bool) -> PreTrainedModel | peft.PeftModel:
+    if not isinstance(model, peft.PeftModel) or not merge_lora:
+        return model
+    # A copy: merging and unmerging in place would round the weights in training.
+    merged: PreTrainedModel = copy.deepcopy(model).merge_and_unload()  # type: ignore[operator]
+    return merged

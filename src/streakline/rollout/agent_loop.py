@@ -1,0 +1,158 @@
+"""Many episodes at once: one engine call, in which every row goes on as soon as its own tools have answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+from streakline.environment.base import Environment, EnvironmentFactory
+from streakline.errors import ConfigError, StreaklineError
+from streakline.rendering.renderer import Renderer
+from streakline.rollout.engine import GenerationRequest, RolloutEngine
+from streakline.rollout.episode import Episode, EpisodeConfig, opening_messages, opening_tools
+from streakline.rollout.failed_environment import FailedEnvironment
+from streakline.rollout.sampling import SamplingPolicy
+from streakline.rollout.seeds import derive_seed
+from streakline.types import Completion, Task, Trajectory
+
+__all__ = ["AgentLoop", "EpisodeConfig", "RolloutTiming"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutTiming:
+    """Where the time of a rollout went."""
+
+    seconds: float
+    """Wall time of all."""
+    tool_seconds: float
+    """Part of it that was spent in environments."""
+    generated_tokens: int
+    """Tokens sampled."""
+    injected_tokens: int
+    """Tokens of tool results and later requests that were fed, prompts apart."""
+
+
+@final
+class AgentLoop:
+    """Attempts tasks with a policy.
+
+    Example:
+        Two members of each of two groups, without a model::
+
+            loop = AgentLoop(engine=ScriptedEngine(...), renderer=renderer, sampling=SamplingPolicy(),
+                             episode=EpisodeConfig(), run_seed=0)
+            groups = loop.run([task_a, task_b], num_samples=2, make_environment=LiveEnvironment, epoch=0)
+            groups[1][0].termination  # first member on task_b
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: RolloutEngine,
+        renderer: Renderer,
+        sampling: SamplingPolicy,
+        episode: EpisodeConfig,
+        run_seed: int,
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            engine: Samples.
+            renderer: Turns messages into tokens.
+            sampling: Decoding and token limits.
+            episode: Limits on turns and calls.
+            run_seed: Seed of the run; with epoch, task, member and turn it gives every draw.
+        """
+        self._engine = engine
+        self._renderer = renderer
+        self._sampling = sampling
+        self._episode = episode
+        self._run_seed = run_seed
+        self.last_timing = RolloutTiming(seconds=0.0, tool_seconds=0.0, generated_tokens=0, injected_tokens=0)
+
+    def run(
+        self, tasks: Sequence[Task], *, num_samples: int, make_environment: EnvironmentFactory, epoch: int
+    ) -> list[list[Trajectory]]:
+        """Attempt each task `num_samples` times.
+
+        Args:
+            tasks: What to attempt; ids must differ, since they seed the draws.
+            num_samples: Members of each group.
+            make_environment: Makes the world of one episode.
+            epoch: Pass over the tasks; part of the seed.
+
+        Returns:
+            [tasks][num_samples] trajectories. Whatever goes wrong inside one is its termination.
+
+        Raises:
+            ConfigError: If `num_samples` is not positive or a task comes twice.
+            EngineError: If the engine fails as a whole.
+        """
+        if num_samples < 1:
+            raise ConfigError(f"Expected `num_samples` to be at least 1, but got {num_samples}")
+        if len({task.id for task in tasks}) < len(tasks):
+            raise ConfigError("Expected `tasks` to have different ids, but got one twice: its draws would be equal")
+        started = time.perf_counter()
+        worlds = [[_world(task, make_environment) for _ in range(num_samples)] for task in tasks]
+        creation = time.perf_counter() - started
+        episodes = [
+            episode for task, row in zip(tasks, worlds, strict=True) for episode in self._episodes(task, row, epoch)
+        ]
+        self._generate(episodes)
+        trajectories = [episode.trajectory() for episode in episodes]
+        self.last_timing = RolloutTiming(
+            seconds=time.perf_counter() - started,
+            tool_seconds=creation + sum(episode.tool_seconds for episode in episodes),
+            generated_tokens=sum(episode.generated_tokens for episode in episodes),
+            injected_tokens=sum(episode.injected_tokens for episode in episodes),
+        )
+        return [trajectories[start : start + num_samples] for start in range(0, len(trajectories), num_samples)]
+
+    def _episodes(self, task: Task, worlds: Sequence[Environment], epoch: int) -> list[Episode]:
+        mode = self._episode.mode
+        prompt = self._renderer.prompt(
+            opening_messages(task, mode=mode), tools=opening_tools(task, mode=mode), task_id=task.id
+        )
+        return [
+            Episode(
+                task,
+                environment=world,
+                prompt_ids=prompt,
+                renderer=self._renderer,
+                sampling=self._sampling,
+                config=self._episode,
+                group_member=member,
+                seed_of_turn=partial(self._seed, epoch, task.id, member),
+            )
+            for member, world in enumerate(worlds)
+        ]
+
+    def _seed(self, epoch: int, task_id: str, member: int, turn: int) -> int:
+        return derive_seed(run_seed=self._run_seed, epoch=epoch, task_id=task_id, group_member=member, turn=turn)
+
+    def _generate(self, episodes: Sequence[Episode]) -> None:
+        running: list[tuple[Episode, GenerationRequest]] = []
+        for episode in episodes:
+            request = episode.start()
+            if request is not None:
+                running.append((episode, request))
+
+        def respond(row: int, completion: Completion) -> GenerationRequest | None:
+            return running[row][0].advance(completion)
+
+        if running:
+            self._engine.generate([request for _, request in running], respond, sampling=self._sampling)
+
+
+def _world(task: Task, make_environment: EnvironmentFactory) -> Environment:
+    try:
+        return make_environment(task)
+    except StreaklineError:
+        # Raised on purpose, with a line that says what to mend: a missing package, a malformed task.
+        raise
+    except Exception as error:  # a fault of the world ends this episode, not its siblings
+        return FailedEnvironment(error)

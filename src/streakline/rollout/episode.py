@@ -1,0 +1,249 @@
+"""One episode as a state machine: a completion goes in, the next request comes out, at the end a trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+from streakline.environment.base import Environment
+from streakline.errors import ConfigError
+from streakline.rendering.hermes import ParsedAssistant
+from streakline.rendering.renderer import Renderer
+from streakline.rollout.draft import TrajectoryDraft
+from streakline.rollout.engine import GenerationRequest
+from streakline.rollout.sampling import SamplingPolicy
+from streakline.rollout.tool_calls import CallRunner
+from streakline.types import Completion, Message, Role, Task, Termination, ToolSchema, Trajectory
+
+__all__ = ["Episode", "EpisodeConfig", "opening_messages", "opening_tools"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeConfig:
+    """What an episode is, and what ends it apart from an answer."""
+
+    mode: Literal["connected", "turn"] = "connected"
+    """`connected`: the policy goes on from its own turns until all requests are answered. `turn`: one assistant turn
+    after the task's messages, whose calls are executed for the grader."""
+    max_turns: int = 8
+    """Assistant turns of an episode."""
+    max_turns_per_request: int | None = None
+    """Assistant turns for one user request; None = only `max_turns` counts."""
+    max_invalid_calls: int = 3
+    """Malformed, unknown or ill-typed calls at which an episode ends."""
+    max_repeated_calls: int = 2
+    """Repetitions of a call, in a row and with the same result, at which an episode ends: 2 = the third time."""
+    max_result_tokens: int = 512
+    """Budget of one tool result; a longer one is shortened, and says so."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name, value, least in (
+            ("max_turns", self.max_turns, 1),
+            ("max_turns_per_request", self.max_turns_per_request or 1, 1),
+            ("max_invalid_calls", self.max_invalid_calls, 1),
+            ("max_repeated_calls", self.max_repeated_calls, 1),
+            # The envelope of a shortened result takes about a dozen tokens.
+            ("max_result_tokens", self.max_result_tokens, 32),
+        ):
+            if value < least:
+                raise ConfigError(f"Expected `{name}` to be at least {least}, but got {value}")
+
+
+def opening_messages(task: Task, *, mode: Literal["connected", "turn"]) -> tuple[Message, ...]:
+    """Messages before the first assistant turn: those of the first request, in mode `turn` those of all."""
+    system = (Message(role=Role.SYSTEM, content=task.system),) if task.system else ()
+    requests = task.requests if mode == "turn" else task.requests[:1]
+    return (*system, *(message for request in requests for message in request))
+
+
+def opening_tools(task: Task, *, mode: Literal["connected", "turn"]) -> tuple[ToolSchema, ...]:
+    """Tools that the policy sees in its first prompt."""
+    last = len(task.requests) - 1 if mode == "turn" else 0
+    revealed = (tool for turn in range(last + 1) for tool in task.revealed_tools.get(turn, ()))
+    return (*task.tools, *revealed)
+
+
+@final
+class Episode:
+    """The run of one group member."""
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        environment: Environment,
+        prompt_ids: tuple[int, ...],
+        renderer: Renderer,
+        sampling: SamplingPolicy,
+        config: EpisodeConfig,
+        group_member: int,
+        seed_of_turn: Callable[[int], int],
+    ) -> None:
+        """Set an episode up; `start` gives its first request.
+
+        Args:
+            task: What is attempted.
+            environment: Fresh world of the task.
+            prompt_ids: [T] its opening messages, rendered; the members of a group share them.
+            renderer: Turns messages into tokens.
+            sampling: Limits on tokens.
+            config: Limits on turns and calls.
+            group_member: Index within the group.
+            seed_of_turn: 0-based assistant turn -> seed of its draws.
+        """
+        self._task = task
+        self._renderer = renderer
+        self._sampling = sampling
+        self._config = config
+        self._group_member = group_member
+        self._seed_of_turn = seed_of_turn
+        self._messages = list(opening_messages(task, mode=config.mode))
+        self._tools = list(opening_tools(task, mode=config.mode))
+        self._draft = TrajectoryDraft(prompt_ids, terminator_id=renderer.terminator_id)
+        self._calls = CallRunner(
+            environment,
+            tokenizer=renderer.tokenizer,
+            max_invalid_calls=config.max_invalid_calls,
+            max_repeated_calls=config.max_repeated_calls,
+            max_result_tokens=config.max_result_tokens,
+        )
+        self._user_turn = 0
+        self._turns_of_request = 0
+        self._weight_version = 0
+        self._termination: Termination | None = None
+        self._detail = ""
+        self.generated_tokens = 0
+        self.injected_tokens = 0
+
+    @property
+    def tool_seconds(self) -> float:
+        """Time spent in the environment."""
+        return self._calls.seconds
+
+    def start(self) -> GenerationRequest | None:
+        """Begin; None = the episode ended before its first turn, see the trajectory."""
+        last = len(self._task.requests) - 1 if self._config.mode == "turn" else 0
+        for user_turn in range(last + 1):
+            if not self._begin_user_turn(user_turn):
+                return None
+        return self._request(Termination.LENGTH)
+
+    def advance(self, completion: Completion) -> GenerationRequest | None:
+        """Take over an assistant turn, run its calls, and go on.
+
+        Args:
+            completion: What the engine returned for the last request.
+
+        Returns:
+            The next request; None = the episode has ended.
+        """
+        self._weight_version = completion.weight_version
+        self.generated_tokens += len(completion.token_ids)
+        if completion.finish_reason == "error" or not completion.token_ids:
+            return self._end(Termination.ENGINE_ERROR, completion.error or "The engine returned no token")
+        parsed = self._renderer.parse(completion.token_ids)
+        self._messages.append(parsed.message)
+        self._turns_of_request += 1
+        if self._draft.add_turn(completion, message=parsed.message, user_turn=self._user_turn):
+            return self._end(Termination.LENGTH, f"Turn cut off after {len(completion.token_ids)} tokens")
+        if parsed.message.tool_calls or parsed.errors:
+            return self._after_calls(parsed)
+        return self._after_answer()
+
+    def trajectory(self) -> Trajectory:
+        """The record of an episode that has ended."""
+        assert self._termination is not None, "the episode still runs"  # noqa: S101
+        return self._draft.finish(
+            task_id=self._task.id,
+            termination=self._termination,
+            train_last_sample_only=self._renderer.policy.thinking == "strip",
+            group_member=self._group_member,
+            messages=self._messages,
+            weight_version=self._weight_version,
+            detail=self._detail,
+        )
+
+    def _after_calls(self, parsed: ParsedAssistant) -> GenerationRequest | None:
+        outcome = self._calls.run(parsed, visible={tool.name: tool for tool in self._tools})
+        self._draft.set_results(outcome.results)
+        self._messages.extend(outcome.messages)
+        if outcome.termination is not None:
+            return self._end(outcome.termination, outcome.detail)
+        if self._config.mode == "turn":
+            # The grader looks at the calls; a turn with nothing but malformed ones made none.
+            reason = Termination.ENVIRONMENT_DONE if outcome.results else Termination.INVALID_CALLS
+            return self._end(reason, "; ".join(parsed.errors))
+        if self._is_out_of_turns():
+            return None
+        return self._inject(outcome.messages, overflow=Termination.TOOL_OVERFLOW)
+
+    def _after_answer(self) -> GenerationRequest | None:
+        following = self._user_turn + 1
+        if self._config.mode == "turn" or following == len(self._task.requests):
+            return self._end(Termination.ANSWER)
+        self._turns_of_request = 0
+        if self._is_out_of_turns() or not self._begin_user_turn(following):
+            return None
+        messages = self._task.requests[following]
+        new_tools = self._task.revealed_tools.get(following, ())
+        self._messages.extend(messages)
+        self._tools.extend(new_tools)
+        return self._inject(messages, new_tools=new_tools, overflow=Termination.LENGTH)
+
+    def _begin_user_turn(self, index: int) -> bool:
+        self._user_turn = index
+        outcome = self._calls.begin_user_turn(index)
+        if outcome.termination is not None:
+            self._end(outcome.termination, outcome.detail)
+        return outcome.termination is None
+
+    def _inject(
+        self, messages: Sequence[Message], *, new_tools: Sequence[ToolSchema] = (), overflow: Termination
+    ) -> GenerationRequest | None:
+        """Show the policy new messages, unless they leave it no room: then they are not part of the sample."""
+        if self._renderer.extends(messages):
+            injected = self._renderer.extension(messages, new_tools=new_tools)
+            if not self._has_room(self._draft.num_tokens + len(injected)):
+                return self._end(overflow, self._no_room(self._draft.num_tokens + len(injected)))
+            self._draft.extend(injected)
+            self.injected_tokens += len(injected)
+        else:
+            prompt = self._renderer.prompt(self._messages, tools=self._tools, task_id=self._task.id)
+            if not self._has_room(len(prompt)):
+                return self._end(overflow, self._no_room(len(prompt)))
+            self.injected_tokens += self._draft.continue_from(prompt)
+        return self._request(overflow)
+
+    def _request(self, overflow: Termination) -> GenerationRequest | None:
+        length = self._draft.num_tokens
+        if not self._has_room(length):
+            return self._end(overflow, self._no_room(length))
+        # One token is kept for the terminator of a turn that is cut off.
+        limit = min(self._sampling.max_new_tokens, self._sampling.max_tokens - length - 1)
+        return GenerationRequest(
+            prompt_ids=self._draft.token_ids,
+            seed=self._seed_of_turn(self._draft.num_turns),
+            max_new_tokens=limit,
+            min_new_tokens=min(self._sampling.min_new_tokens, limit),
+        )
+
+    def _has_room(self, length: int) -> bool:
+        return length + 2 <= self._sampling.max_tokens
+
+    def _no_room(self, length: int) -> str:
+        return f"{length} tokens leave no room for a turn within {self._sampling.max_tokens}"
+
+    def _is_out_of_turns(self) -> bool:
+        limit = self._config.max_turns_per_request
+        if self._draft.num_turns < self._config.max_turns and (limit is None or self._turns_of_request < limit):
+            return False
+        self._end(Termination.MAX_TURNS)
+        return True
+
+    def _end(self, termination: Termination, detail: str = "") -> GenerationRequest | None:
+        """Record why the episode ends; returns the next request, which there is none of."""
+        self._termination = termination
+        self._detail = detail
+        return None

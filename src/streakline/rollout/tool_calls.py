@@ -1,0 +1,172 @@
+"""The calls of one assistant turn: executed in order, with caps on what leads nowhere and a budget for each result."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from transformers import PreTrainedTokenizerFast
+
+from streakline.environment.base import Environment
+from streakline.environment.live import call_fault
+from streakline.rendering.hermes import ParsedAssistant
+from streakline.types import Message, Role, Termination, ToolCall, ToolResult, ToolSchema
+
+__all__ = ["CallRunner", "ToolOutcome", "fit_result"]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutcome:
+    """What the calls of one turn led to."""
+
+    results: tuple[ToolResult, ...] = ()
+    """One result a call, in order; empty = nothing was called, or the environment failed."""
+    messages: tuple[Message, ...] = ()
+    """What the model is told: the results, then one error for each malformed call."""
+    termination: Termination | None = None
+    """Why the episode ends here; None = it goes on."""
+    detail: str = ""
+    """More about `termination`; empty = nothing to add."""
+
+
+@final
+class CallRunner:
+    """Runs the calls of one episode, and counts what would go on for ever."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        tokenizer: PreTrainedTokenizerFast,
+        max_invalid_calls: int,
+        max_repeated_calls: int,
+        max_result_tokens: int,
+    ) -> None:
+        """Take over a fresh environment.
+
+        Args:
+            environment: The world of the episode.
+            tokenizer: Measures results.
+            max_invalid_calls: Malformed, unknown or ill-typed calls of the episode at which it ends.
+            max_repeated_calls: Repetitions in a row, with the same result, at which it ends.
+            max_result_tokens: Budget of one result.
+        """
+        self._environment = environment
+        self._tokenizer = tokenizer
+        self._max_invalid_calls = max_invalid_calls
+        self._max_repeated_calls = max_repeated_calls
+        self._max_result_tokens = max_result_tokens
+        self._num_invalid = 0
+        self._num_repeated = 0
+        self._last: tuple[str, str] | None = None
+        self.seconds = 0.0
+
+    def begin_user_turn(self, index: int) -> ToolOutcome:
+        """Tell the environment of a new request; see `Environment.begin_user_turn`."""
+        self._last, self._num_repeated = None, 0
+        started = time.perf_counter()
+        try:
+            self._environment.begin_user_turn(index)
+        except Exception as error:  # a fault of the world ends this episode, not its siblings
+            return _failed(error, f"user turn {index}")
+        finally:
+            self.seconds += time.perf_counter() - started
+        return ToolOutcome()
+
+    def run(self, parsed: ParsedAssistant, *, visible: Mapping[str, ToolSchema]) -> ToolOutcome:
+        """Execute all calls of a turn, then see whether the episode may go on.
+
+        Args:
+            parsed: The turn.
+            visible: Tools that the policy may call, by name.
+
+        Returns:
+            Results, and what follows from them.
+        """
+        results: list[ToolResult] = []
+        for call in parsed.message.tool_calls:
+            started = time.perf_counter()
+            try:
+                result = self._environment.execute(call)
+            except Exception as error:  # see begin_user_turn
+                return _failed(error, f"`{call.name}`")
+            finally:
+                self.seconds += time.perf_counter() - started
+            self._count(call, result, visible)
+            results.append(fit_result(result, tokenizer=self._tokenizer, max_tokens=self._max_result_tokens))
+        self._num_invalid += len(parsed.errors)
+        termination, detail = self._verdict()
+        return ToolOutcome(
+            results=tuple(results),
+            messages=_messages(results, parsed.errors),
+            termination=termination,
+            detail=detail,
+        )
+
+    def _count(self, call: ToolCall, result: ToolResult, visible: Mapping[str, ToolSchema]) -> None:
+        if result.is_error and call_fault(call, visible=visible):
+            self._num_invalid += 1
+        identity = (json.dumps([call.name, dict(call.arguments)], sort_keys=True), result.content)
+        # A cap that was met stays met, even if the turn goes on to other calls.
+        if self._num_repeated < self._max_repeated_calls:
+            self._num_repeated = self._num_repeated + 1 if identity == self._last else 0
+            self._last = identity
+
+    def _verdict(self) -> tuple[Termination | None, str]:
+        if self._num_invalid >= self._max_invalid_calls:
+            return Termination.INVALID_CALLS, f"{self._num_invalid} malformed, unknown or ill-typed calls"
+        if self._num_repeated >= self._max_repeated_calls and self._last is not None:
+            return Termination.REPEATED_CALL, f"{self._num_repeated + 1} times in a row: {self._last[0]}"
+        if self._environment.done:
+            return Termination.ENVIRONMENT_DONE, ""
+        return None, ""
+
+
+def fit_result(result: ToolResult, *, tokenizer: PreTrainedTokenizerFast, max_tokens: int) -> ToolResult:
+    """Shorten a result to its budget. What is left is valid JSON that says so, never JSON cut in the middle.
+
+    Args:
+        result: What the tool returned.
+        tokenizer: Counts tokens.
+        max_tokens: Budget of the content.
+
+    Returns:
+        The result itself, or a truncated one with content `{"truncated": true, "content": "<beginning>"}`.
+    """
+    content = result.content
+    # A token stands for at least one byte, so a short text needs no counting.
+    if len(content.encode()) <= max_tokens or _num_tokens(content, tokenizer) <= max_tokens:
+        return result
+    fits, too_long = 0, len(content)
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if _num_tokens(_envelope(content[:middle]), tokenizer) <= max_tokens:
+            fits = middle
+        else:
+            too_long = middle
+    return replace(result, content=_envelope(content[:fits]), truncated=True)
+
+
+def _envelope(beginning: str) -> str:
+    return json.dumps({"truncated": True, "content": beginning}, ensure_ascii=False)
+
+
+def _num_tokens(text: str, tokenizer: PreTrainedTokenizerFast) -> int:
+    return len(tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _messages(results: Sequence[ToolResult], errors: Sequence[str]) -> tuple[Message, ...]:
+    answers = [
+        Message(role=Role.TOOL, content=result.content, name=result.name, tool_call_id=result.call_id)
+        for result in results
+    ]
+    faults = [Message(role=Role.TOOL, content=json.dumps({"error": text}, ensure_ascii=False)) for text in errors]
+    return (*answers, *faults)
+
+
+def _failed(error: Exception, where: str) -> ToolOutcome:
+    return ToolOutcome(termination=Termination.TOOL_ERROR, detail=f"{where}: {type(error).__name__}: {error}")
