@@ -149,10 +149,8 @@ def test_a_prompt_that_is_no_extension_keeps_the_common_prefix():
         if turn > 4:
             return None
         # Cut inside the tail, inside the shared prompt, everything, and a pure shortening.
-        kept = [so_far[:-2] + (5,), so_far[:6] + (1, 2, 3), (9, 8), so_far[: max(1, len(so_far) // 2)]][
-            (row + turn) % 4
-        ]
-        return kept if row % 3 else so_far + (4, 4)
+        kept = [(*so_far[:-2], 5), (*so_far[:6], 1, 2, 3), (9, 8), so_far[: max(1, len(so_far) // 2)]][(row + turn) % 4]
+        return kept if row % 3 else (*so_far, 4, 4)
 
     Play(prompts(3, 4), rewritten).on_engine(HFEngine(model, terminator_ids=[STOP]), sampling).check(model, sampling)
 

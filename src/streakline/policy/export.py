@@ -41,18 +41,28 @@ def export_policy(
         # In the same parent, so that the final renames stay on one file system.
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
             new = Path(scratch) / "new"
-            _merged(model, merge_lora=merge_lora).save_pretrained(new)
+            _merged(model, merge_lora=merge_lora).save_pretrained(str(new))
             tokenizer.save_pretrained(new)
-            if folder.exists():
-                folder.rename(Path(scratch) / "old")
-            new.rename(folder)
+            _swap(new, folder, aside=Path(scratch) / "old")
     except OSError as error:
         raise DataError(f"Expected to write the policy to {folder}, but got: {error}") from error
+
+
+def _swap(new: Path, folder: Path, *, aside: Path) -> None:
+    if not folder.exists():
+        new.rename(folder)
+        return
+    folder.rename(aside)
+    try:
+        new.rename(folder)
+    except OSError:
+        aside.rename(folder)
+        raise
 
 
 def _merged(model: PreTrainedModel | peft.PeftModel, *, merge_lora: bool) -> PreTrainedModel | peft.PeftModel:
     if not isinstance(model, peft.PeftModel) or not merge_lora:
         return model
     # A copy: merging and unmerging in place would round the weights in training.
-    merged: PreTrainedModel = copy.deepcopy(model).merge_and_unload()  # type: ignore[operator]
+    merged: PreTrainedModel = copy.deepcopy(model).merge_and_unload()
     return merged
