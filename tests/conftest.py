@@ -1,6 +1,7 @@
 """Settings and fixtures that all tests share."""
 
 import os
+import shutil
 
 # Before anything imports numpy or torch: xdist workers share the cores, and nothing may ask the network.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -28,3 +29,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _own_folder(tmp_path, monkeypatch):
     """Run every test in a folder of its own, so that nothing it leaves behind meets another test or the repository."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def _empty_store(tmp_path_factory):
+    """An MLflow store with its tables: making them takes seconds, copying them none."""
+    from mlflow.tracking import MlflowClient
+
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def mlflow_store(_empty_store, tmp_path):
+    """Put an MLflow store at its usual place in the test's folder, and give its URI."""
+    (tmp_path / "mlruns").mkdir(exist_ok=True)
+    shutil.copy(_empty_store, tmp_path / "mlruns" / "mlflow.db")
+    return "sqlite:///mlruns/mlflow.db"

@@ -1,0 +1,96 @@
+"""Keeps the composed configuration of a run: in its folder, as an MLflow artifact, and as parameters to compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final, final
+
+import yaml
+from jsonargparse import Namespace
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.cli import LightningArgumentParser, SaveConfigCallback
+from typing_extensions import override
+
+from streakline.callbacks.artifacts import artifact_stores
+
+__all__ = ["ConfigSnapshot", "config_digest"]
+
+_NOT_HASHED: Final = frozenset({"config", "ckpt_path", "verbose", "return_predictions"})
+"""What does not change what is computed."""
+
+
+@final
+class ConfigSnapshot(SaveConfigCallback):
+    """Saves what the command line, the files and the defaults composed to, so that one file repeats the run.
+
+    Lightning's own callback asks the logger for a folder, which a database has not.
+
+    A fit leaves `config.yaml`, another command `config-<command>.yaml`; where the same command ran before with another
+    configuration (a resumed run), that one is renamed to `config.1.yaml` and so on.
+
+    Args:
+        parser: Parser of the command.
+        config: Composed configuration.
+        folder: Folder of the run; None = the trainer's.
+        command: Subcommand that runs.
+    """
+
+    def __init__(
+        self,
+        parser: LightningArgumentParser,
+        config: Namespace,
+        folder: Path | None = None,
+        command: str = "fit",
+    ) -> None:
+        super().__init__(parser, config, save_to_log_dir=False)
+        self._folder = folder
+        self._command = command
+
+    @override
+    def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write the configuration; Lightning calls this once, on the first process.
+
+        Args:
+            trainer: The trainer.
+            pl_module: The module.
+            stage: Lightning's name of the stage.
+        """
+        # What links fill in is left out, so that the file can be given as `--config` again.
+        text = self.parser.dump(self.config, skip_none=False)
+        composed = yaml.safe_load(text)
+        digest = config_digest(composed)
+        folder = self._folder or Path(trainer.default_root_dir)
+        name = _write(folder, "config" if self._command == "fit" else f"config-{self._command}", text)
+        for store in artifact_stores(trainer):
+            store.log_text(text, f"config/{name}")
+            store.set_tag(f"config_sha256.{self._command}", digest)
+        for logger in trainer.loggers:
+            logger.log_hyperparams({"config_sha256": digest, **composed})
+
+
+def config_digest(config: dict[str, Any]) -> str:
+    """Hash what decides what a run computes: everything but its name, its place and what it is resumed from.
+
+    Args:
+        config: Composed configuration of one command.
+
+    Returns:
+        sha256 in hex; equal for configurations that differ in order or spelling only.
+    """
+    hashed = {key: value for key, value in config.items() if key not in _NOT_HASHED | {"run"}}
+    hashed["seed"] = config.get("run", {}).get("seed")
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _write(folder: Path, stem: str, text: str) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}.yaml"
+    if path.is_file() and path.read_text(encoding="utf-8") != text:
+        number = 1
+        while (earlier := folder / f"{stem}.{number}.yaml").exists():
+            number += 1
+        path.rename(earlier)
+    path.write_text(text, encoding="utf-8")
+    return path.name

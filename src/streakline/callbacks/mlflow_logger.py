@@ -1,0 +1,273 @@
+"""The MLflow run of a run: fails early and clearly, and later never takes a training down with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import sqlite3
+import time
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, final
+
+from lightning.pytorch.loggers import MLFlowLogger
+from lightning.pytorch.utilities import rank_zero_only
+from mlflow.entities import Metric, Param
+from mlflow.exceptions import MlflowException
+from sqlalchemy.exc import SQLAlchemyError
+from typing_extensions import override
+
+from streakline.callbacks.run_identity import RunIdentity
+from streakline.errors import DataError
+from streakline.types import JSON
+
+__all__ = ["RunLogger", "flatten", "metric_name"]
+
+_STORE_ERRORS = (MlflowException, SQLAlchemyError, OSError)
+
+_MAX_PARAM_LENGTH = 6000
+"""What MLflow 3 stores of a parameter's value; Lightning's own logger cuts at 250 without a word."""
+
+_PARAMS_AT_ONCE = 100
+_METRICS_AT_ONCE = 1000
+"""What MLflow takes in one call."""
+
+_MAX_PENDING = 100_000
+"""Metric values kept while the store can't be reached, about 20 MB; older ones are dropped."""
+
+_RETRY_AFTER_S = 30.0
+"""A locked store costs seconds at each attempt."""
+
+
+@final
+class RunLogger(MLFlowLogger):
+    """Logs to the MLflow run of a `RunIdentity`, and goes on with that run when its folder already names one.
+
+    A store that can't be used is an error at the start, before work is spent. Later it is a warning: metrics wait and
+    are sent when it answers again, because hours of training are worth more than their curve.
+
+    Args:
+        run: Identity of the run.
+
+    Raises:
+        DataError: If the store is locked, unreachable or damaged.
+    """
+
+    def __init__(self, run: RunIdentity) -> None:
+        self._pending: list[Metric] = []
+        self._num_dropped = 0
+        self._blocked_until = 0.0
+        # MLflow's own defaults ask an unreachable server for minutes.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+        for noisy in ("mlflow", "alembic"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+        _probe(run.store)
+        try:
+            super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=run.store)
+            self._run_id = self._stored_run_id(run)
+            if self._run_id is None and self._mlflow_client.get_experiment_by_name(run.experiment) is None:
+                self._mlflow_client.create_experiment(run.experiment)
+            identifier = self.run_id
+            if identifier is not None:
+                self._mlflow_client.update_run(identifier, status="RUNNING")
+                self._mlflow_client.set_tag(identifier, "run_folder", run.folder.as_posix())
+                run.folder.mkdir(parents=True, exist_ok=True)
+                run.mlflow_run_id_file.write_text(identifier, encoding="utf-8")
+        except _STORE_ERRORS as error:
+            raise DataError(f"Expected to open the MLflow store {run.store}, but got: {_first_line(error)}") from error
+
+    def _stored_run_id(self, run: RunIdentity) -> str | None:
+        if not run.mlflow_run_id_file.is_file():
+            return None
+        identifier = run.mlflow_run_id_file.read_text(encoding="utf-8").strip()
+        try:
+            found = self._mlflow_client.get_run(identifier)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            warnings.warn(
+                f"MLflow run {identifier} of {run.folder} is not in {run.store}: a new one is made", stacklevel=3
+            )
+            return None
+        return identifier if found.info.lifecycle_stage == "active" else None
+
+    @override
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Send metrics, or keep them until the store answers.
+
+        Args:
+            metrics: Value by name; `pass@1` becomes `pass_at_1`, because MLflow does not take every character.
+            step: Global step; None = 0.
+        """
+        now_ms = int(time.time() * 1000)
+        self._pending += [Metric(metric_name(key), float(value), now_ms, step or 0) for key, value in metrics.items()]
+        if len(self._pending) > _MAX_PENDING:
+            self._num_dropped += len(self._pending) - _MAX_PENDING
+            del self._pending[:-_MAX_PENDING]
+        if time.monotonic() >= self._blocked_until:
+            self._send_pending()
+
+    def _send_pending(self, *, is_quiet: bool = False) -> None:
+        def send() -> None:
+            while self._pending:
+                self.experiment.log_batch(self.run_id, metrics=self._pending[:_METRICS_AT_ONCE])
+                del self._pending[:_METRICS_AT_ONCE]
+
+        self._attempt("metrics", send, is_quiet=is_quiet)
+
+    @override
+    @rank_zero_only
+    def log_hyperparams(self, params: dict[str, Any] | Namespace) -> None:
+        """Log parameters without cutting or changing one.
+
+        A value too long for MLflow becomes the artifact `params/<name>.txt` and the parameter holds its digest. A value
+        that differs from what the run holds already (a resumed run: MLflow never changes a parameter) is named in the
+        tag `changed_parameters`.
+
+        Args:
+            params: Nested values.
+        """
+        flat = flatten(vars(params) if isinstance(params, Namespace) else params)
+        self._attempt("parameters", lambda: self._log_params(flat))
+
+    def _log_params(self, flat: Mapping[str, str]) -> None:
+        client, run_id = self.experiment, self.run_id
+        known = client.get_run(run_id).data.params
+        short = {key: value if len(value) <= _MAX_PARAM_LENGTH else _digest(value) for key, value in flat.items()}
+        new = [Param(key, value) for key, value in short.items() if key not in known]
+        for start in range(0, len(new), _PARAMS_AT_ONCE):
+            client.log_batch(run_id, params=new[start : start + _PARAMS_AT_ONCE])
+        for key, value in flat.items():
+            if value != short[key]:
+                client.log_text(run_id, value, f"params/{key}.txt")
+        changed = sorted(key for key, value in short.items() if known.get(key, value) != value)
+        if changed:
+            client.set_tag(run_id, "changed_parameters", ", ".join(changed)[:5000])
+
+    @rank_zero_only
+    def log_text(self, text: str, artifact_file: str) -> None:
+        """Store a text as an artifact.
+
+        Args:
+            text: Content.
+            artifact_file: Path within the run's artifacts.
+        """
+        self._attempt(artifact_file, lambda: self.experiment.log_text(self.run_id, text, artifact_file))
+
+    @rank_zero_only
+    def log_file(self, path: Path, artifact_folder: str) -> None:
+        """Store a file as an artifact.
+
+        Args:
+            path: File to copy.
+            artifact_folder: Folder within the run's artifacts.
+        """
+        self._attempt(
+            str(path), lambda: self.experiment.log_artifact(self.run_id, str(path), artifact_path=artifact_folder)
+        )
+
+    @rank_zero_only
+    def set_tag(self, key: str, value: str) -> None:
+        """Set a tag, which unlike a parameter can change.
+
+        Args:
+            key: Name.
+            value: At most 5,000 characters.
+        """
+        self._attempt(f"tag {key}", lambda: self.experiment.set_tag(self.run_id, key, value))
+
+    @override
+    @rank_zero_only
+    def finalize(self, status: str = "success") -> None:
+        """Send what waits and close the run.
+
+        Args:
+            status: `success`, `finished`, `failed` or a status of MLflow.
+        """
+        self._blocked_until = 0.0
+        self._send_pending(is_quiet=True)
+        self._attempt("the end of the run", lambda: super(RunLogger, self).finalize(status))
+        lost = len(self._pending) + self._num_dropped
+        if lost:
+            warnings.warn(f"{lost} metric values could not be written to {self._tracking_uri}", stacklevel=2)
+
+    def _attempt(self, what: str, action: Callable[[], object], *, is_quiet: bool = False) -> None:
+        try:
+            action()
+        except _STORE_ERRORS as error:
+            self._blocked_until = time.monotonic() + _RETRY_AFTER_S
+            if not is_quiet:
+                line = _first_line(error)
+                warnings.warn(f"Could not write {what} to {self._tracking_uri}, work goes on: {line}", stacklevel=3)
+
+
+def metric_name(name: str) -> str:
+    """Spell a metric name with the characters that MLflow takes.
+
+    Args:
+        name: Any name.
+
+    Returns:
+        The name with `@` written out and other strange characters as `_`.
+
+    Example::
+
+        >>> metric_name("held_out/pass@1")
+        'held_out/pass_at_1'
+    """
+    return re.sub(r"[^a-zA-Z0-9_/. -]", "_", name.replace("@", "_at_"))
+
+
+def flatten(value: JSON | Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Write a nested configuration as text values by dotted name.
+
+    Args:
+        value: Nested dictionaries; a list stays whole, because its parts have no names that could be compared.
+        prefix: Name of the value itself.
+
+    Returns:
+        Text by dotted name.
+
+    Example::
+
+        >>> flatten({"model": {"lr": 0.1, "betas": [0.9, 0.98]}})
+        {'model.lr': '0.1', 'model.betas': '[0.9, 0.98]'}
+    """
+    if isinstance(value, Mapping):
+        parts = [flatten(item, f"{prefix}.{key}" if prefix else str(key)) for key, item in value.items()]
+        return {key: text for part in parts for key, text in part.items()}
+    text = json.dumps(value, default=str) if isinstance(value, list | tuple) else str(value)
+    return {metric_name(prefix)[:250]: text}
+
+
+def _probe(store: str) -> None:
+    """Find out in a second what SQLAlchemy would retry for half a minute."""
+    if not store.startswith("sqlite:///"):
+        return
+    path = Path(store.removeprefix("sqlite:///"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=10)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        finally:
+            connection.close()
+    except (sqlite3.Error, OSError) as error:
+        raise DataError(f"Expected to write to the MLflow store {store}, but got: {_first_line(error)}") from error
+
+
+def _digest(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)
+    return text.strip().split("\n")[0] or type(error).__name__

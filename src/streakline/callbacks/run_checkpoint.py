@@ -1,0 +1,35 @@
+"""Checkpoints while training, and one at its very end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import final
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from typing_extensions import override
+
+__all__ = ["RunCheckpoint"]
+
+
+@final
+class RunCheckpoint(ModelCheckpoint):
+    """Lightning's `ModelCheckpoint`, in the run's folder, which also saves when training ends between two of its steps.
+
+    Without a `dirpath` the files go to `checkpoints/` under the trainer's folder, whatever the logger is. With
+    `every_n_train_steps: 5` a run of 12 steps would otherwise end with the weights of step 10 in `last.ckpt`.
+    """
+
+    @override
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Choose the folder."""
+        if self.dirpath is None:
+            self.dirpath = str(Path(trainer.default_root_dir).resolve() / "checkpoints")
+        super().setup(trainer, pl_module, stage)
+
+    @override
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Save, if the last step isn't saved yet."""
+        super().on_train_end(trainer, pl_module)
+        if self.save_last and self.last_model_path and self._last_global_step_saved != trainer.global_step:
+            trainer.save_checkpoint(self.last_model_path)

@@ -1,0 +1,93 @@
+"""Which run this is: experiment and name decide the folder, the MLflow run and what `last` means."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from streakline.errors import ConfigError
+
+__all__ = ["RunIdentity"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """Identity of a run. The same identity resumes and evaluates the same run.
+
+    Example::
+
+        >>> run = RunIdentity(experiment="quickstart", name="grpo-seed0")
+        >>> run.folder.as_posix()
+        'mlruns/quickstart/grpo-seed0'
+    """
+
+    experiment: str = "default"
+    """MLflow experiment, and folder under `root`."""
+    name: str = "run"
+    """Name within the experiment, and folder under that of the experiment."""
+    seed: int = 0
+    """The one seed of the run: rollouts, task order, initial weights and everything else derive from it."""
+    root: str = "mlruns"
+    """Folder that holds the runs."""
+    tracking_uri: str | None = None
+    """MLflow store; None = the variable MLFLOW_TRACKING_URI, else `sqlite:///<root>/mlflow.db`."""
+
+    def __post_init__(self) -> None:
+        """Check that the names are good folder names, apart from those that MLflow itself uses."""
+        for label, value in (("experiment", self.experiment), ("name", self.name)):
+            if not _NAME.fullmatch(value):
+                raise ConfigError(
+                    f"Expected `run.{label}` to hold letters, digits, '.', '_' and '-' only, but got {value!r}"
+                )
+        # MLflow keeps the artifacts of an experiment under its number, beside our folders.
+        if self.experiment.isdigit():
+            raise ConfigError(f"Expected `run.experiment` to hold more than digits, but got {self.experiment!r}")
+        if self.seed < 0:
+            raise ConfigError(f"Expected `run.seed` to be at least 0, but got {self.seed}")
+
+    @property
+    def folder(self) -> Path:
+        """Where everything that the run leaves behind lies."""
+        return Path(self.root) / self.experiment / self.name
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    @property
+    def mlflow_run_id_file(self) -> Path:
+        """File that holds the id of the MLflow run, so that a resumed run goes on with it."""
+        return self.folder / "mlflow_run_id"
+
+    @property
+    def store(self) -> str:
+        """Tracking URI of MLflow."""
+        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.root}/mlflow.db"
+
+    def last_checkpoint(self) -> Path | None:
+        """Find the newest checkpoint named `last`; None = there is none."""
+        found = sorted(self.checkpoints.glob("last*.ckpt"), key=lambda path: path.stat().st_mtime_ns)
+        return found[-1] if found else None
+
+    def owns(self, checkpoint: Path) -> bool:
+        """Tell whether a checkpoint is one of this run's."""
+        return self.checkpoints.resolve() in checkpoint.resolve().parents
+
+    def set_aside(self) -> Path | None:
+        """Rename the folder of an earlier run of the same identity, so that a fresh one starts in an empty folder.
+
+        Returns:
+            The new name of the old folder; None = there was nothing to keep.
+        """
+        if not self.folder.is_dir() or not any(self.folder.iterdir()):
+            return None
+        number = 1
+        while (target := self.folder.with_name(f"{self.name}.{number}")).exists():
+            number += 1
+        self.folder.rename(target)
+        return target
