@@ -1,0 +1,1 @@
+"""The LightningModules: imitation of demonstrations, and reinforcement learning from rollouts."""

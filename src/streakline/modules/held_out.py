@@ -1,0 +1,190 @@
+"""Episodes on held-out tasks, and the files that they leave: the same for both modules and every command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, final, runtime_checkable
+
+from streakline.data.conversations import message_to_json, tool_to_json, write_jsonl
+from streakline.environment.base import EnvironmentFactory
+from streakline.errors import ConfigError
+from streakline.metrics.held_out import HeldOutScore
+from streakline.modules.distributed import gather_lists
+from streakline.modules.groups import score_group
+from streakline.rewards.base import Reward
+from streakline.rollout.agent_loop import AgentLoop
+from streakline.rollout.sampling import SamplingPolicy
+from streakline.types import JSON, Group, Task, Trajectory
+
+__all__ = ["HeldOutConfig", "HeldOutRunner", "ProvidesEnvironment", "trajectory_to_json"]
+
+
+@runtime_checkable
+class ProvidesEnvironment(Protocol):
+    """A DataModule that knows the worlds of its tasks."""
+
+    environment: EnvironmentFactory
+    """Makes the world of a trajectory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutConfig:
+    """How a policy is measured on held-out tasks."""
+
+    num_samples: int = 1
+    """Sampled episodes of each task; 0 = none."""
+    greedy: bool = True
+    """Whether each task gets a greedy episode too."""
+    sampling: SamplingPolicy | None = None
+    """Decoding of the sampled episodes, and limits of all; None = that of the module."""
+    score: str = ""
+    """Reward term that is the score of an episode; empty = the combined reward."""
+    success_threshold: float = 1.0
+    """Score from which an episode counts as a success."""
+    seed: int = 0
+    """Of the draws. Apart from the seed of the run, so that policies of different runs meet the same draws."""
+
+    def __post_init__(self) -> None:
+        """Check that there is something to run."""
+        if self.num_samples < 0 or (self.num_samples == 0 and not self.greedy):
+            raise ConfigError(
+                "Expected `held_out.num_samples` to be at least 1, or 0 with `greedy`, "
+                f"but got {self.num_samples} and greedy={self.greedy}"
+            )
+
+
+@final
+class HeldOutRunner:
+    """Collects the scores, and where asked the trajectories, of one pass over held-out tasks.
+
+    Args:
+        config: What is run.
+        sampling: Decoding where the config has none of its own.
+        reward: Scores the episodes.
+    """
+
+    def __init__(self, config: HeldOutConfig, *, sampling: SamplingPolicy, reward: Reward) -> None:
+        self._config = config
+        self._sampling = config.sampling or sampling
+        self._reward = reward
+        self._scores: list[HeldOutScore] = []
+        self._trajectories: list[dict[str, JSON]] = []
+
+    def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        make_loop: Callable[[SamplingPolicy, int], AgentLoop],
+        make_environment: EnvironmentFactory,
+        keep_trajectories: bool = False,
+    ) -> list[Group]:
+        """Attempt some tasks.
+
+        Args:
+            tasks: Held-out tasks.
+            make_loop: Decoding and seed -> agent loop.
+            make_environment: Makes the world of a trajectory.
+            keep_trajectories: Whether `write` shall write them.
+
+        Returns:
+            The scored groups of sampled episodes; of the greedy ones where none was sampled.
+        """
+        config = self._config
+        sampled: list[Group] = []
+        greedy: list[Group] = []
+        if config.num_samples:
+            loop = make_loop(self._sampling, config.seed)
+            episodes = loop.run(tasks, num_samples=config.num_samples, make_environment=make_environment, epoch=0)
+            sampled = [
+                score_group(task, found, reward=self._reward) for task, found in zip(tasks, episodes, strict=True)
+            ]
+        if config.greedy:
+            loop = make_loop(replace(self._sampling, greedy=True), config.seed)
+            episodes = loop.run(tasks, num_samples=1, make_environment=make_environment, epoch=0)
+            greedy = [
+                score_group(task, found, reward=self._reward) for task, found in zip(tasks, episodes, strict=True)
+            ]
+        for index, task in enumerate(tasks):
+            members = [
+                *(sampled[index].trajectories if sampled else ()),
+                *(greedy[index].trajectories if greedy else ()),
+            ]
+            scores = [self._score(trajectory) for trajectory in members]
+            self._scores.append(
+                HeldOutScore(
+                    task_id=task.id,
+                    kind=task.kind,
+                    sampled=tuple(scores[: config.num_samples]),
+                    greedy=scores[-1] if config.greedy else None,
+                )
+            )
+            if keep_trajectories:
+                self._trajectories += [
+                    trajectory_to_json(task, trajectory)
+                    | {"decoding": "sampled" if n < config.num_samples else "greedy"}
+                    for n, trajectory in enumerate(members)
+                ]
+        return sampled or greedy
+
+    def finish(self, *, run_dir: Path, stage: str, write: bool) -> tuple[HeldOutScore, ...]:
+        """Gather the processes' results, write them, and begin a new pass.
+
+        Args:
+            run_dir: Folder of the run.
+            stage: Command: `validate`, `test` or `predict`.
+            write: Whether this process writes `<stage>_scores.jsonl`, and `trajectories/<stage>.jsonl` where
+                trajectories were kept.
+
+        Returns:
+            Scores of all tasks of all processes.
+
+        Raises:
+            DataError: If a file can't be written.
+        """
+        scores, trajectories = gather_lists(self._scores), gather_lists(self._trajectories)
+        self._scores, self._trajectories = [], []
+        if write and scores:
+            write_jsonl(run_dir / f"{stage}_scores.jsonl", [score.to_json() for score in scores])
+        if write and trajectories:
+            write_jsonl(run_dir / "trajectories" / f"{stage}.jsonl", trajectories)
+        return tuple(scores)
+
+    def _score(self, trajectory: Trajectory) -> float | None:
+        if not self._config.score:
+            return trajectory.reward
+        if trajectory.reward is not None and self._config.score not in trajectory.reward_terms:
+            raise ConfigError(
+                f"Expected `held_out.score` to be one of {sorted(trajectory.reward_terms)}, "
+                f"but got {self._config.score!r}"
+            )
+        return trajectory.reward_terms.get(self._config.score)
+
+
+def trajectory_to_json(task: Task, trajectory: Trajectory) -> dict[str, JSON]:
+    """One episode as a row that `data/conversations.py` reads, with its outcome beside it.
+
+    Args:
+        task: What was attempted.
+        trajectory: The episode.
+
+    Returns:
+        Messages, tools, reward, terms, termination and counts.
+    """
+    revealed = [tool for tools in task.revealed_tools.values() for tool in tools]
+    return {
+        "task_id": task.id,
+        "kind": task.kind,
+        "group_member": trajectory.group_member,
+        "messages": [message_to_json(message) for message in trajectory.messages],
+        "tools": [tool_to_json(tool) for tool in (*task.tools, *revealed)],
+        "reward": trajectory.reward,
+        "reward_terms": dict(trajectory.reward_terms),
+        "termination": trajectory.termination.value,
+        "detail": trajectory.detail,
+        "tier": trajectory.worst_tier.value,
+        "num_turns": len(trajectory.turns),
+        "num_tokens": sum(len(sample.token_ids) for sample in trajectory.samples),
+        "weight_version": trajectory.weight_version,
+    }
