@@ -1,5 +1,7 @@
 """Conversations that the rendering tests share."""
 
+import json
+
 from streakline.types import JSON, Message, Role, ToolCall, ToolSchema
 
 LS = ToolSchema(
@@ -43,8 +45,6 @@ def as_hugging_face(message: Message, *, fold_calls: bool = False) -> dict[str, 
         entry["name"] = message.name
     calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.tool_calls]
     if calls and fold_calls:
-        import json
-
         blocks = [f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>" for call in calls]
         entry["content"] = "\n".join([*([message.content] if message.content else []), *blocks])
     elif calls:

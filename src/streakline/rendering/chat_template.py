@@ -46,10 +46,10 @@ class ChatTemplateRenderer(Renderer):
         ConfigError: If the tokenizer has no chat template or lacks its special tokens, or if the template rewrites what
             it wrote when messages follow.
 
-    Example:
-        >>> from streakline.rendering.tokenizer import load_tokenizer  # doctest: +SKIP
-        >>> renderer = ChatTemplateRenderer(load_tokenizer("Qwen/Qwen3-0.6B"), RenderingPolicy())  # doctest: +SKIP
-        >>> prompt = renderer.prompt([Message(role=Role.USER, content="List.")], tools=tools)  # doctest: +SKIP
+    Example::
+
+        renderer = ChatTemplateRenderer(load_tokenizer("Qwen/Qwen3-0.6B"), RenderingPolicy())
+        prompt = renderer.prompt([Message(role=Role.USER, content="List.")], tools=tools)
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> None:

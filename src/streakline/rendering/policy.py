@@ -14,7 +14,7 @@ from streakline.errors import ConfigError
 __all__ = ["RenderingPolicy"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RenderingPolicy:
     """Declared choices of rendering.
 
