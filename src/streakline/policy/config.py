@@ -10,7 +10,7 @@ from streakline.errors import ConfigError
 __all__ = ["LoraConfig", "PolicyConfig"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LoraConfig:
     """Low-rank adapters in place of full fine-tuning (arXiv 2106.09685)."""
 
@@ -33,7 +33,7 @@ class LoraConfig:
             raise ConfigError("Expected `lora.target_modules` to name at least one module, but got none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PolicyConfig:
     """Which model is trained, and how it is held in memory."""
 

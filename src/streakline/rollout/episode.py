@@ -19,7 +19,7 @@ from streakline.types import Completion, Message, Role, Task, Termination, ToolS
 __all__ = ["Episode", "EpisodeConfig", "opening_messages", "opening_tools"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EpisodeConfig:
     """What an episode is, and what ends it apart from an answer."""
 

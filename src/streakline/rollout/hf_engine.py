@@ -33,8 +33,8 @@ class HFEngine(RolloutEngine):
     def __init__(
         self,
         model: PreTrainedModel | PeftModel,
-        *,
         terminator_ids: Sequence[int],
+        *,
         max_rows: int = 256,
         max_step_tokens: int = 8192,
     ) -> None:

@@ -11,7 +11,7 @@ from streakline.errors import ConfigError
 __all__ = ["SamplingPolicy"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SamplingPolicy:
     """Declared choices of decoding; changing any of them changes the digest.
 
