@@ -9,7 +9,7 @@ the two parts are merged by their log-sum-exp, which equals one softmax over bot
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import torch
@@ -76,6 +76,8 @@ class PrefixMap:
     """[R] int64: trunk positions that each row sees."""
     longest: int
     """Largest of `lengths`; 0 = there is no trunk to look at."""
+    biases: dict[int, torch.Tensor] = field(default_factory=dict)
+    """Query heads a key head -> what is added to the scores; kept for all layers and steps."""
 
     def attend(
         self, query: torch.Tensor, positions: torch.Tensor, layer: LayerStore, window: int | None
@@ -89,18 +91,28 @@ class PrefixMap:
             window: Positions that a token sees; None = all.
 
         Returns:
-            [R, kv_heads, g, value_dim + 2]; see `_partial`.
+            [R, kv_heads, g, value_dim + 1]; see `_partial`.
         """
         num_trunks, width = self.rows_of_slots.shape
         _, kv_heads, group, _ = query.shape
         keys, values = layer.trunks.leading(num_trunks, self.longest)
         by_trunk = query[self.rows_of_slots].transpose(1, 2).reshape(num_trunks, kv_heads, width * group, -1)
-        allowed = torch.arange(self.longest, device=query.device) < self.lengths[:, None]
+        partial = _partial(by_trunk, keys, values, self._bias(positions, group, window))
+        by_row = partial.view(num_trunks, kv_heads, width, group, -1).transpose(1, 2)
+        return by_row.flatten(0, 1)[self.slot_of_row]
+
+    def _bias(self, positions: torch.Tensor, group: int, window: int | None) -> torch.Tensor:
+        """[trunks, 1, s * g, longest]; without a window it doesn't depend on the positions."""
+        if window is None and group in self.biases:
+            return self.biases[group]
+        trunk = torch.arange(self.longest, device=positions.device)
+        allowed = trunk < self.lengths[:, None]
         if window is not None:
-            allowed &= positions[:, None] - torch.arange(self.longest, device=query.device) < window
+            allowed &= positions[:, None] - trunk < window
         bias = _bias(allowed)[self.rows_of_slots].repeat_interleave(group, dim=1)[:, None]
-        partial = _partial(by_trunk, keys, values, bias).view(num_trunks, kv_heads, width, group, -1)
-        return partial.transpose(1, 2).flatten(0, 1)[self.slot_of_row]
+        if window is None:
+            self.biases[group] = bias
+        return bias
 
 
 @final
@@ -116,6 +128,8 @@ class DecodeBlock(Block):
     """Trunks of all R rows."""
     longest: int
     """Longest tail, new tokens included."""
+    biases: dict[int | None, torch.Tensor] = field(default_factory=dict)
+    """Window -> what is added to the scores; kept for all layers."""
 
     def num_tokens(self) -> int:
         """Flat tokens of the block."""
@@ -131,16 +145,20 @@ class DecodeBlock(Block):
         keys, values = layer.tails.leading(num_rows, self.longest)
         queries = query if len(self.rows) == num_rows else _scattered(query, self.rows, num_rows)
         grouped = queries.reshape(num_rows, key.shape[1], -1, query.shape[-1])
-        steps = torch.arange(self.longest, device=query.device)
-        allowed = steps <= self.slots[:, None]
-        if window is not None:
-            allowed &= self.slots[:, None] - steps < window
-        partial = _partial(grouped, keys, values, _bias(allowed)[:, None, None])
+        partial = _partial(grouped, keys, values, self._bias(window))
         if self.prefixes.longest:
             positions = self.prefixes.lengths + self.slots
             partial = _merged(partial, self.prefixes.attend(grouped, positions, layer, window))
-        attended = _normalised(partial).flatten(1, 2).to(query.dtype)
+        attended = partial[..., :-1].flatten(1, 2).to(query.dtype)
         return attended if len(self.rows) == num_rows else attended[self.rows]
+
+    def _bias(self, window: int | None) -> torch.Tensor:
+        """[R, 1, 1, longest]."""
+        if window not in self.biases:
+            distance = self.slots[:, None] - torch.arange(self.longest, device=self.slots.device)
+            allowed = distance >= 0 if window is None else (distance >= 0) & (distance < window)
+            self.biases[window] = _bias(allowed)[:, None, None]
+        return self.biases[window]
 
 
 @final
@@ -166,6 +184,8 @@ class ChunkBlock(Block):
     """Longest tail, new tokens included."""
     num_rows: int
     """R, rows whose tails are kept."""
+    biases: dict[tuple[int | None, int], tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
+    """(Window, query heads a key head) -> what is added to the scores of tails and of trunks; kept for all layers."""
 
     def num_tokens(self) -> int:
         """Flat tokens of the block."""
@@ -188,26 +208,28 @@ class ChunkBlock(Block):
             .permute(0, 2, 3, 1, 4)
             .flatten(2, 3)
         )
-        keys, values = layer.tails.gather(self.rows, self.longest)
-        distance = steps[:, :, None] - torch.arange(self.longest, device=query.device)
-        partial = _partial(grouped, keys, values, self._grouped_bias(distance >= 0, distance, grouped, window))
+        tail_bias, trunk_bias = self._biases(window, query.shape[1] // kv_heads)
+        partial = _partial(grouped, *layer.tails.gather(self.rows, self.longest), tail_bias)
         if self.longest_prefix:
-            keys, values = layer.trunks.gather(self.trunks, self.longest_prefix)
-            trunk = torch.arange(self.longest_prefix, device=query.device)
-            distance = (self.prefix_lengths[:, None] + steps)[:, :, None] - trunk
-            seen = (trunk < self.prefix_lengths[:, None])[:, None].expand_as(distance)
-            bias = self._grouped_bias(seen, distance, grouped, window)
-            partial = _merged(partial, _partial(grouped, keys, values, bias))
-        attended = _normalised(partial).view(num_chunks, kv_heads, -1, width, value.shape[-1]).permute(0, 3, 1, 2, 4)
+            trunks = layer.trunks.gather(self.trunks, self.longest_prefix)
+            partial = _merged(partial, _partial(grouped, *trunks, trunk_bias))
+        attended = partial[..., :-1].reshape(num_chunks, kv_heads, -1, width, value.shape[-1]).permute(0, 3, 1, 2, 4)
         return attended.reshape(num_chunks * width, query.shape[1], -1)[self.unpadded].to(query.dtype)
 
-    def _grouped_bias(
-        self, seen: torch.Tensor, distance: torch.Tensor, grouped: torch.Tensor, window: int | None
-    ) -> torch.Tensor:
-        """[C, Q, keys] what is seen -> [C, 1, g * Q, keys] what is added to the scores."""
-        allowed = seen if window is None else seen & (distance < window)
-        group = grouped.shape[2] // allowed.shape[1]
-        return _bias(allowed)[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
+    def _biases(self, window: int | None, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """[C, 1, g * Q, longest] and [C, 1, g * Q, longest_prefix]."""
+        if (window, group) not in self.biases:
+            width, device = self.padded.shape[1], self.padded.device
+            steps = self.starts[:, None] + torch.arange(width, device=device)
+            trunk = torch.arange(self.longest_prefix, device=device)
+            in_tail = steps[:, :, None] - torch.arange(self.longest, device=device)
+            in_trunk = (self.prefix_lengths[:, None] + steps)[:, :, None] - trunk
+            seen = (trunk < self.prefix_lengths[:, None])[:, None].expand_as(in_trunk)
+            self.biases[window, group] = (
+                _grouped_bias(in_tail >= 0, in_tail, group, window),
+                _grouped_bias(seen, in_trunk, group, window),
+            )
+        return self.biases[window, group]
 
 
 @final
@@ -264,30 +286,31 @@ def _partial(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias
         bias: [*, q, k] float32, broadcast, added to the scores.
 
     Returns:
-        [*, q, value_dim + 2] float32: the weighted sum of values, the largest score, and the sum of weights, with
-        weights exp(score - largest score).
+        [*, q, value_dim + 1] float32: the weighted mean of the values, and the logarithm of the sum of the exponentials
+        of the scores, by which parts are weighed against each other.
     """
     scores = torch.matmul(query, keys.transpose(-1, -2)).float() + bias
-    largest = scores.amax(-1, keepdim=True)
-    weights = scores.sub_(largest).exp_()
-    summed = torch.matmul(weights.to(values.dtype), values).float()
-    return torch.cat((summed, largest, weights.sum(-1, keepdim=True)), dim=-1)
+    weights = scores.softmax(-1)
+    mean = torch.matmul(weights.to(values.dtype), values).float()
+    # The largest weight is exp(largest score) / sum. torch.logsumexp spends four times the time of all else here on
+    # the exponentials of masked scores, which underflow.
+    logsum = scores.amax(-1, keepdim=True) - weights.amax(-1, keepdim=True).log()
+    return torch.cat((mean, logsum), dim=-1)
 
 
 def _merged(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """Combine two parts of `_partial` into the part over both sets of keys."""
-    largest = torch.maximum(first[..., -2:-1], second[..., -2:-1])
-    merged = first * (first[..., -2:-1] - largest).exp() + second * (second[..., -2:-1] - largest).exp()
-    merged[..., -2:-1] = largest
-    return merged
-
-
-def _normalised(partial: torch.Tensor) -> torch.Tensor:
-    return partial[..., :-2] / partial[..., -1:]
+    """Weigh two parts of `_partial` against each other; the last column of the result has no meaning."""
+    return torch.lerp(second, first, torch.sigmoid(first[..., -1:] - second[..., -1:]))
 
 
 def _bias(allowed: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(allowed.shape, device=allowed.device).masked_fill_(~allowed, _MASKED)
+    return torch.where(allowed, 0.0, _MASKED)
+
+
+def _grouped_bias(seen: torch.Tensor, distance: torch.Tensor, group: int, window: int | None) -> torch.Tensor:
+    """[C, Q, keys] what is seen -> [C, 1, g * Q, keys] what is added to the scores."""
+    allowed = seen if window is None else seen & (distance < window)
+    return _bias(allowed)[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
 
 
 def _scattered(query: torch.Tensor, rows: torch.Tensor, num_rows: int) -> torch.Tensor:
