@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from tests.rollout.tiny_models import CONFIGS, VOCABULARY, tiny_model
 
 from streakline.errors import ConfigError, EngineError
@@ -288,3 +289,54 @@ def test_terminators_outside_the_vocabulary_are_refused(terminators):
 
 def test_no_requests_are_no_work():
     Play([], inject).on_engine(HFEngine(tiny_model(), terminator_ids=[STOP]), SamplingPolicy())
+
+
+def test_adapters_are_part_of_the_policy():
+    torch.manual_seed(0)
+    adapted = get_peft_model(tiny_model(), LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.5)
+    sampling = SamplingPolicy()
+    play = Play(prompts(3, 3), inject).on_engine(HFEngine(adapted, terminator_ids=[STOP]), sampling)
+    play.check(adapted, sampling)
+    plain = Play(prompts(3, 3), inject).on_engine(HFEngine(tiny_model(), terminator_ids=[STOP]), sampling)
+    assert play.turns[0][0][1].token_ids != plain.turns[0][0][1].token_ids
+
+
+def test_gradient_checkpointing_does_not_disturb_sampling():
+    model, sampling = tiny_model(), SamplingPolicy()
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    Play(prompts(3, 3), inject).on_engine(HFEngine(model, terminator_ids=[STOP]), sampling).check(model, sampling)
+
+
+def test_bfloat16_autocast_stays_near_float32():
+    model = tiny_model()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        play = Play(prompts(3, 3), inject).on_engine(
+            HFEngine(model, terminator_ids=[STOP]), SamplingPolicy(greedy=True)
+        )
+    model.eval()
+    gaps = []
+    for turns in play.turns.values():
+        for prompt, completion in turns:
+            ids = torch.tensor([prompt + completion.token_ids])
+            with torch.no_grad():
+                logprobs = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+            exact = logprobs.gather(1, ids[0, len(prompt) :, None])[:, 0]
+            gaps += (exact - torch.tensor(completion.logprobs)).abs().tolist()
+    assert 0 < np.median(gaps) < 0.1
+
+
+@pytest.mark.gpu
+def test_equals_the_naive_engine_on_a_gpu():
+    model, sampling = tiny_model().cuda(), SamplingPolicy()
+    play = Play(prompts(4, 3), inject).on_engine(HFEngine(model, terminator_ids=[STOP]), sampling)
+    for turns in play.turns.values():
+        for prompt, completion in turns:
+            ids = torch.tensor([prompt + completion.token_ids], device="cuda")
+            with torch.no_grad():
+                logprobs = model.eval()(input_ids=ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+            exact = logprobs.gather(1, ids[0, len(prompt) :, None])[:, 0]
+            np.testing.assert_allclose(completion.logprobs, exact.cpu(), atol=1e-3)

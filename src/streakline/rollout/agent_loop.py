@@ -40,6 +40,13 @@ class RolloutTiming:
 class AgentLoop:
     """Attempts tasks with a policy.
 
+    Args:
+        engine: Samples.
+        renderer: Turns messages into tokens.
+        sampling: Decoding and token limits.
+        episode: Limits on turns and calls.
+        run_seed: Seed of the run; with epoch, task, member and turn it gives every draw.
+
     Example:
         Two members of each of two groups, without a model::
 
@@ -58,15 +65,6 @@ class AgentLoop:
         episode: EpisodeConfig,
         run_seed: int,
     ) -> None:
-        """Put the parts together.
-
-        Args:
-            engine: Samples.
-            renderer: Turns messages into tokens.
-            sampling: Decoding and token limits.
-            episode: Limits on turns and calls.
-            run_seed: Seed of the run; with epoch, task, member and turn it gives every draw.
-        """
         self._engine = engine
         self._renderer = renderer
         self._sampling = sampling

@@ -42,7 +42,18 @@ class BatchLimits:
 
 @final
 class RolloutBatch:
-    """The rows of one `generate` call. Single use."""
+    """The rows of one `generate` call. Single use.
+
+    Args:
+        requests: First request of each row.
+        respond: Called with each completion.
+        forward: The model.
+        sampling: How tokens are drawn.
+        terminator_ids: Tokens that end a turn.
+        limits: Sizes.
+        weight_version: Version that completions carry.
+        device: Where the model is.
+    """
 
     def __init__(
         self,
@@ -56,18 +67,6 @@ class RolloutBatch:
         weight_version: int,
         device: torch.device,
     ) -> None:
-        """Queue the requests.
-
-        Args:
-            requests: First request of each row.
-            respond: Called with each completion.
-            forward: The model.
-            sampling: How tokens are drawn.
-            terminator_ids: Tokens that end a turn.
-            limits: Sizes.
-            weight_version: Version that completions carry.
-            device: Where the model is.
-        """
         self._queue = deque(enumerate(requests))
         self._respond = respond
         self._forward = forward

@@ -25,15 +25,14 @@ class _SampleDraft:
 
 @final
 class TrajectoryDraft:
-    """Samples, masks and turns, written from left to right. Sampled ids are kept as they are, never encoded anew."""
+    """Samples, masks and turns, written from left to right. Sampled ids are kept as they are, never encoded anew.
+
+    Args:
+        prompt_ids: [T] what the policy sees first.
+        terminator_id: Token that ends an assistant turn.
+    """
 
     def __init__(self, prompt_ids: Sequence[int], *, terminator_id: int) -> None:
-        """Start with a prompt.
-
-        Args:
-            prompt_ids: [T] what the policy sees first.
-            terminator_id: Token that ends an assistant turn.
-        """
         self._terminator_id = terminator_id
         self._samples: list[_SampleDraft] = []
         self._turns: list[Turn] = []

@@ -67,7 +67,18 @@ def opening_tools(task: Task, *, mode: Literal["connected", "turn"]) -> tuple[To
 
 @final
 class Episode:
-    """The run of one group member."""
+    """The run of one group member.
+
+    Args:
+        task: What is attempted.
+        environment: Fresh world of the task.
+        prompt_ids: [T] its opening messages, rendered; the members of a group share them.
+        renderer: Turns messages into tokens.
+        sampling: Limits on tokens.
+        config: Limits on turns and calls.
+        group_member: Index within the group.
+        seed_of_turn: 0-based assistant turn -> seed of its draws.
+    """
 
     def __init__(
         self,
@@ -81,18 +92,6 @@ class Episode:
         group_member: int,
         seed_of_turn: Callable[[int], int],
     ) -> None:
-        """Set an episode up; `start` gives its first request.
-
-        Args:
-            task: What is attempted.
-            environment: Fresh world of the task.
-            prompt_ids: [T] its opening messages, rendered; the members of a group share them.
-            renderer: Turns messages into tokens.
-            sampling: Limits on tokens.
-            config: Limits on turns and calls.
-            group_member: Index within the group.
-            seed_of_turn: 0-based assistant turn -> seed of its draws.
-        """
         self._task = task
         self._renderer = renderer
         self._sampling = sampling

@@ -12,14 +12,13 @@ __all__ = ["FailedEnvironment"]
 
 @final
 class FailedEnvironment(Environment):
-    """Raises, at the first touch, what the factory raised."""
+    """Raises, at the first touch, what the factory raised.
+
+    Args:
+        error: What the factory raised.
+    """
 
     def __init__(self, error: Exception) -> None:
-        """Keep the error.
-
-        Args:
-            error: What the factory raised.
-        """
         self._error = error
 
     def begin_user_turn(self, index: int) -> NoReturn:

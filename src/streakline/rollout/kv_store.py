@@ -19,7 +19,6 @@ class KVSlab:
     """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, grown by doubling."""
 
     def __init__(self) -> None:
-        """Create an empty slab; shape and type are those of the first write."""
         # Replaced at the first `reserve`; an empty tensor spares every reader a check for None.
         self._keys = torch.empty(0, 0, 0, 0)
         self._values = torch.empty(0, 0, 0, 0)
@@ -81,7 +80,6 @@ class LayerStore:
     """What one attention layer has seen."""
 
     def __init__(self) -> None:
-        """Create an empty store."""
         self.trunks = KVSlab()
         self.tails = KVSlab()
 
@@ -91,7 +89,6 @@ class KVStore:
     """Stores of all layers, made when a layer first asks."""
 
     def __init__(self) -> None:
-        """Create an empty store."""
         self._layers: dict[int, LayerStore] = {}
 
     def layer(self, index: int) -> LayerStore:

@@ -80,7 +80,6 @@ class RowTable:
     """Live rows in slots [0, R) and trunks in slots [0, T), without gaps: a step computes nothing for the dead."""
 
     def __init__(self) -> None:
-        """Create an empty table."""
         self.rows: list[Row] = []
         self.trunks: list[Trunk] = []
         self._trunk_slots: dict[tuple[int, ...], int] = {}

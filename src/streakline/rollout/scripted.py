@@ -42,7 +42,14 @@ def script_turns(turns_by_row: Sequence[Sequence[str | Sequence[int]]]) -> Scrip
 
 @final
 class ScriptedEngine(RolloutEngine):
-    """Plays a script, one row after the other."""
+    """Plays a script, one row after the other.
+
+    Args:
+        script: What each row writes.
+        tokenizer: Encodes text; special tokens in it become tokens, as a model would write them.
+        terminator_ids: Tokens that end a turn; the first is appended to text.
+        logprob: Log-probability that every token is given.
+    """
 
     def __init__(
         self,
@@ -52,14 +59,6 @@ class ScriptedEngine(RolloutEngine):
         terminator_ids: Sequence[int],
         logprob: float = -0.5,
     ) -> None:
-        """Take a script.
-
-        Args:
-            script: What each row writes.
-            tokenizer: Encodes text; special tokens in it become tokens, as a model would write them.
-            terminator_ids: Tokens that end a turn; the first is appended to text.
-            logprob: Log-probability that every token is given.
-        """
         self._script = script
         self._tokenizer = tokenizer
         self._terminator_ids = tuple(terminator_ids)

@@ -35,7 +35,15 @@ class ToolOutcome:
 
 @final
 class CallRunner:
-    """Runs the calls of one episode, and counts what would go on for ever."""
+    """Runs the calls of one episode, and counts what would go on for ever.
+
+    Args:
+        environment: The world of the episode.
+        tokenizer: Measures results.
+        max_invalid_calls: Malformed, unknown or ill-typed calls of the episode at which it ends.
+        max_repeated_calls: Repetitions in a row, with the same result, at which it ends.
+        max_result_tokens: Budget of one result.
+    """
 
     def __init__(
         self,
@@ -46,15 +54,6 @@ class CallRunner:
         max_repeated_calls: int,
         max_result_tokens: int,
     ) -> None:
-        """Take over a fresh environment.
-
-        Args:
-            environment: The world of the episode.
-            tokenizer: Measures results.
-            max_invalid_calls: Malformed, unknown or ill-typed calls of the episode at which it ends.
-            max_repeated_calls: Repetitions in a row, with the same result, at which it ends.
-            max_result_tokens: Budget of one result.
-        """
         self._environment = environment
         self._tokenizer = tokenizer
         self._max_invalid_calls = max_invalid_calls
