@@ -9,8 +9,6 @@ import pytest
 from streakline.errors import DataError
 from streakline.evaluation.run_metrics import mean_in_first_epoch, read_metric, seconds_by_part
 
-# MLflow 3.17 uses a loader strategy that SQLAlchemy 2.1 deprecates.
-pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")
 
 
 def test_a_metric_is_read_back_from_its_store(logged_run: tuple[str, str]) -> None:
