@@ -77,6 +77,5 @@ def test_every_token_attends_to_exactly_what_it_may_see(window):
             for offset in range(len(row.pending))
         ]
         np.testing.assert_allclose(run(step, layer, window).numpy(), expected, atol=1e-5)
-        assert step.drawn_slots != sorted(step.drawn_slots) or len(pending) == 0 or 0 in pending
         for row in fed:
             row.feed()

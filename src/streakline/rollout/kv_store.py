@@ -14,6 +14,9 @@ import torch
 __all__ = ["KVSlab", "KVStore", "LayerStore"]
 
 
+_LEAST_CAPACITY = 64  # Below it, growing costs more than the memory is worth.
+
+
 @final
 class KVSlab:
     """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, grown by doubling."""
@@ -34,7 +37,7 @@ class KVSlab:
         """
         if slots > self._keys.shape[0] or capacity > self._keys.shape[2]:
             slots = _grown(self._keys.shape[0], slots)
-            capacity = _grown(self._keys.shape[2], capacity)
+            capacity = _grown(self._keys.shape[2], max(capacity, _LEAST_CAPACITY))
             self._keys = _enlarged(self._keys, like=keys, slots=slots, capacity=capacity)
             self._values = _enlarged(self._values, like=values, slots=slots, capacity=capacity)
 
