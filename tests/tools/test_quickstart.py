@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 # Writes its arguments to a log, fails while a file `fail` lies there, and otherwise makes the file that it is told.
 PROGRAM = """
@@ -184,7 +185,8 @@ def test_both_runs_are_measured_on_the_same_tasks_in_the_same_way(
     measured = []
     for name in ("SFT: test", "GRPO: test"):
         cli = StreaklineCLI(list(commands[name][1:]), run=False)
-        model, data = cli.config["model"]["init_args"], cli.config["data"]["init_args"]
+        composed = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
+        model, data = composed["model"]["init_args"], composed["data"]["init_args"]
         measured.append(
             {
                 **{key: model[key] for key in ("rendering", "sampling", "episode", "engine", "reward", "held_out")},
