@@ -46,4 +46,4 @@ def mlflow_store(_empty_store, tmp_path):
     """Put an MLflow store at its usual place in the test's folder, and give its URI."""
     (tmp_path / "mlruns").mkdir(exist_ok=True)
     shutil.copy(_empty_store, tmp_path / "mlruns" / "mlflow.db")
-    return "sqlite:///mlruns/mlflow.db"
+    return f"sqlite:///{tmp_path}/mlruns/mlflow.db"

@@ -47,19 +47,17 @@ class StreaklineCLI(LightningCLI):
     """
 
     def __init__(self, args: ArgsType = None, *, run: bool = True) -> None:
-        options: dict[str, Any] = {
-            "default_config_files": [str(path) for path in (_base_config(),) if path is not None],
-            # A misspelt `--trainer.max_epoch` must not be taken for the option that it abbreviates.
-            "allow_abbrev": False,
-            "exit_on_error": False,
-        }
+        # A misspelt `--trainer.max_epoch` must not be taken for the option that it abbreviates.
+        strict = {"allow_abbrev": False, "exit_on_error": False}
+        base = _base_config()
+        options = strict | {"default_config_files": [] if base is None else [str(base)]}
         super().__init__(
             LightningModule,
             LightningDataModule,
             subclass_mode_model=True,
             subclass_mode_data=True,
             save_config_callback=ConfigSnapshot,
-            parser_kwargs={"exit_on_error": False, **{name: dict(options) for name in _COMMANDS}} if run else options,
+            parser_kwargs=strict | {name: dict(options) for name in _COMMANDS} if run else options,
             auto_configure_optimizers=False,
             # Hyper-parameters in a checkpoint would silently override files and command line.
             load_from_checkpoint_support=False,

@@ -10,8 +10,8 @@ from streakline.errors import StreaklineError
 __all__ = ["error_line"]
 
 _NOISE = re.compile(
-    r"Does not validate against any of the Union subtypes|Subtypes: .*|Errors:|- Expected a <class 'NoneType'>.*"
-    r"|Given value type: .*|Given value: .*"
+    r"Does not validate against any of the Union subtypes|Subtypes: .*|Errors:$|- Expected a <class 'NoneType'>.*"
+    r"|Given value type: .*|Given value: .*|Unexpected import path format: .*"
 )
 
 
@@ -43,8 +43,8 @@ def error_line(error: BaseException) -> str | None:
 
 def _parse_error_line(text: str) -> str:
     """Leave out of jsonargparse's tree of alternatives what only says that None would have been fine too."""
-    kept = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.fullmatch(line.strip())]
-    return _joined(" ".join(line.removeprefix("- ") for line in kept))
+    kept = [_NOISE.sub("", line.strip()).strip() for line in text.splitlines()]
+    return _joined(" ".join(line.removeprefix("- ") for line in kept if line))
 
 
 def _joined(text: str) -> str:

@@ -15,9 +15,9 @@ def test_a_name_that_is_no_folder_name_is_refused(name):
         RunIdentity(experiment=name)
 
 
-def test_an_experiment_that_mlflow_could_take_for_its_number_is_refused():
-    with pytest.raises(ConfigError, match="more than digits"):
-        RunIdentity(experiment="12")
+def test_an_experiment_in_the_place_of_the_artifacts_is_refused():
+    with pytest.raises(ConfigError, match="another name than 'artifacts'"):
+        RunIdentity(experiment="artifacts")
 
 
 def test_a_negative_seed_is_refused():

@@ -11,7 +11,8 @@ import sqlite3
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
@@ -29,6 +30,8 @@ from streakline.types import JSON
 __all__ = ["RunLogger", "flatten", "metric_name"]
 
 _STORE_ERRORS = (MlflowException, SQLAlchemyError, OSError)
+
+_SQLITE = "sqlite:///"
 
 _MAX_PARAM_LENGTH = 6000
 """What MLflow 3 stores of a parameter's value; Lightning's own logger cuts at 250 without a word."""
@@ -69,11 +72,12 @@ class RunLogger(MLFlowLogger):
             logging.getLogger(noisy).setLevel(logging.WARNING)
         _probe(run.store)
         try:
-            super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=run.store)
+            super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=_absolute(run.store))
             self._run_id = self._stored_run_id(run)
             if self._run_id is None and self._mlflow_client.get_experiment_by_name(run.experiment) is None:
-                self._mlflow_client.create_experiment(run.experiment)
-            identifier = self.run_id
+                self._mlflow_client.create_experiment(run.experiment, artifact_location=_artifact_location(run))
+            with _unchanged_variable("MLFLOW_TRACKING_URI"):
+                identifier = self.run_id
             if identifier is not None:
                 self._mlflow_client.update_run(identifier, status="RUNNING")
                 self._mlflow_client.set_tag(identifier, "run_folder", run.folder.as_posix())
@@ -139,7 +143,8 @@ class RunLogger(MLFlowLogger):
 
     def _log_params(self, flat: Mapping[str, str]) -> None:
         client, run_id = self.experiment, self.run_id
-        known = client.get_run(run_id).data.params
+        run = client.get_run(run_id).data
+        known, already = run.params, run.tags.get("changed_parameters", "")
         short = {key: value if len(value) <= _MAX_PARAM_LENGTH else _digest(value) for key, value in flat.items()}
         new = [Param(key, value) for key, value in short.items() if key not in known]
         for start in range(0, len(new), _PARAMS_AT_ONCE):
@@ -147,9 +152,10 @@ class RunLogger(MLFlowLogger):
         for key, value in flat.items():
             if value != short[key]:
                 client.log_text(run_id, value, f"params/{key}.txt")
-        changed = sorted(key for key, value in short.items() if known.get(key, value) != value)
+        changed = {key for key, value in short.items() if known.get(key, value) != value}
         if changed:
-            client.set_tag(run_id, "changed_parameters", ", ".join(changed)[:5000])
+            names = sorted(changed.union(already.split(", ") if already else ()))
+            client.set_tag(run_id, "changed_parameters", ", ".join(names)[:5000])
 
     @rank_zero_only
     def log_text(self, text: str, artifact_file: str) -> None:
@@ -249,9 +255,9 @@ def flatten(value: JSON | Mapping[str, Any], prefix: str = "") -> dict[str, str]
 
 def _probe(store: str) -> None:
     """Find out in a second what SQLAlchemy would retry for half a minute."""
-    if not store.startswith("sqlite:///"):
+    if not store.startswith(_SQLITE):
         return
-    path = Path(store.removeprefix("sqlite:///"))
+    path = Path(store.removeprefix(_SQLITE))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(path, timeout=10)
@@ -262,6 +268,30 @@ def _probe(store: str) -> None:
             connection.close()
     except (sqlite3.Error, OSError) as error:
         raise DataError(f"Expected to write to the MLflow store {store}, but got: {_first_line(error)}") from error
+
+
+def _absolute(store: str) -> str:
+    """MLflow keeps a store open under its URI, whatever folder it is relative to by then."""
+    path = Path(store.removeprefix(_SQLITE))
+    return f"{_SQLITE}{path.resolve()}" if store.startswith(_SQLITE) else store
+
+
+def _artifact_location(run: RunIdentity) -> str | None:
+    """Beside the runs where the store is a local database; None = the server knows."""
+    return str(run.artifacts.resolve()) if run.store.startswith(_SQLITE) else None
+
+
+@contextmanager
+def _unchanged_variable(name: str) -> Iterator[None]:
+    """MLflow puts its store into the environment, where the next run would take it for the user's choice."""
+    value = os.environ.get(name)
+    try:
+        yield
+    finally:
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _digest(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -26,6 +26,12 @@ class RunCheckpoint(ModelCheckpoint):
         if self.dirpath is None:
             self.dirpath = str(Path(trainer.default_root_dir).resolve() / "checkpoints")
         super().setup(trainer, pl_module, stage)
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over which files are the best, unless they are another run's."""
+        if state_dict["dirpath"] == self.dirpath:
+            super().load_state_dict(state_dict)
 
     @override
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

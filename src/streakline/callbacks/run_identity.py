@@ -37,15 +37,15 @@ class RunIdentity:
     """MLflow store; None = the variable MLFLOW_TRACKING_URI, else `sqlite:///<root>/mlflow.db`."""
 
     def __post_init__(self) -> None:
-        """Check that the names are good folder names, apart from those that MLflow itself uses."""
+        """Check that the names are good folder names."""
         for label, value in (("experiment", self.experiment), ("name", self.name)):
             if not _NAME.fullmatch(value):
                 raise ConfigError(
                     f"Expected `run.{label}` to hold letters, digits, '.', '_' and '-' only, but got {value!r}"
                 )
-        # MLflow keeps the artifacts of an experiment under its number, beside our folders.
-        if self.experiment.isdigit():
-            raise ConfigError(f"Expected `run.experiment` to hold more than digits, but got {self.experiment!r}")
+        # The folder of that name holds the artifacts of MLflow.
+        if self.experiment == "artifacts":
+            raise ConfigError("Expected `run.experiment` to be another name than 'artifacts'")
         if self.seed < 0:
             raise ConfigError(f"Expected `run.seed` to be at least 0, but got {self.seed}")
 
@@ -58,6 +58,11 @@ class RunIdentity:
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
         return self.folder / "checkpoints"
+
+    @property
+    def artifacts(self) -> Path:
+        """Folder in which MLflow keeps the artifacts of the experiment."""
+        return Path(self.root) / "artifacts" / self.experiment
 
     @property
     def mlflow_run_id_file(self) -> Path:
