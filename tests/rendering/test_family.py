@@ -96,6 +96,16 @@ def test_earlier_thinking_is_dropped_when_the_policy_says_so(choice):
     assert "Let me see." not in text
 
 
+def test_thinking_switched_off_stands_in_the_prompt():
+    renderer = family_renderer(enable_thinking=False)
+    template = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy(enable_thinking=False))
+    assert renderer.prompt([SYSTEM, REQUEST], tools=[]) == template.prompt([SYSTEM, REQUEST], tools=[])
+    assert renderer.completion(CALL) == template.completion(CALL)
+    assert renderer.extension([RESULT]) == template.extension([RESULT])
+    with pytest.raises(DataError, match="can write after its generation prompt, but got thinking"):
+        renderer.completion(thinking(CALL))
+
+
 def test_new_tools_are_told_in_the_request():
     assert "New tools:\n" in QWEN.tokenizer.decode(QWEN.extension([NEXT_REQUEST], new_tools=[LS]))
 

@@ -60,8 +60,7 @@ class FamilyRenderer(Renderer):
         self._opening = self._render([_USER], generation_prompt=True)
         self._terminator_id = self._find_terminator()
         self._turn = [*self._opening, *self.completion(Message(role=Role.ASSISTANT, content=PROBE))]
-        thinking = self._encoder.decode(self.completion(replace(_CALL, thinking=PROBE)))
-        self._native_thinking = PROBE in thinking
+        self._native_thinking = self._writes_thinking()
         self._hermes = parse_assistant(self._decode_turn(self.completion(_CALL))).message == _CALL
         self.extension([Message(role=Role.USER, content="Next.")])
 
@@ -163,6 +162,13 @@ class FamilyRenderer(Renderer):
             if token_id in stops:
                 return int(token_id)
         raise ConfigError(f"Expected family {self._family!r} to end an assistant turn with one token, but it doesn't")
+
+    def _writes_thinking(self) -> bool:
+        try:
+            return PROBE in self._decode_turn(self.completion(replace(_CALL, thinking=PROBE)))
+        except DataError:
+            # With thinking switched off the header closes it, and a turn that thinks can't follow.
+            return True
 
     def _decode_turn(self, ids: Sequence[int]) -> str:
         return self._encoder.decode(until_terminator(ids, self._terminator_id))
