@@ -1,6 +1,6 @@
 # `make quickstart` trains an agent from nothing but this folder; `make test` is what CI runs.
-# PIP_INDEX_URL is honoured by pip itself; TORCH_INDEX names another index for torch alone, for example
-#   TORCH_INDEX=https://download.pytorch.org/whl/cpu make install
+# PIP_INDEX_URL is honoured by pip itself; TORCH_INDEX names another index for torch alone, such as PyTorch's own index of
+# CPU builds: TORCH_INDEX=<its address> make install
 
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -54,7 +54,7 @@ test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --durations=15
 
 bench: install
-	@set -e; for script in tools/bench/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $(wildcard tools/bench/*.py); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info

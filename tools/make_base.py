@@ -1,4 +1,4 @@
-"""Train the base checkpoint of the quickstart from scratch: `python tools/make_base.py` (about half an hour on one core).
+"""Train the base checkpoint of the quickstart from scratch: `python tools/make_base.py` (half an hour on one core).
 
 Real users start from a base model that can copy and knows the format. Offline there is none small enough, so the
 project makes its own: a Qwen3 of 0.67M parameters, trained on ToolWorld's `base` split, which shares no phrase and no
@@ -190,7 +190,8 @@ def main() -> None:
     tokenizer = load_tokenizer(str(arguments.out))
     renderer = ChatTemplateRenderer(tokenizer, RenderingPolicy(schema_style="short"))
     phases = [encode_phase(recipe, phase, renderer) for phase in range(len(recipe.tasks))]
-    print(f"{sum(map(len, phases))} demonstrations, {sum(len(s.token_ids) for p in phases for s in p)} tokens", flush=True)
+    lengths = [len(sample.token_ids) for phase in phases for sample in phase]
+    print(f"{len(lengths)} demonstrations, {sum(lengths)} tokens", flush=True)
     model = Qwen3ForCausalLM(
         Qwen3Config(
             vocab_size=len(tokenizer),

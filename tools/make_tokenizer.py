@@ -1,7 +1,7 @@
 """Build the project's own tokenizer: `python tools/make_tokenizer.py [--out data/base]`.
 
-A byte-level BPE of 1,408 tokens for the small models of the quickstart and the tests, learned from ToolWorld's `base` and
-`train` texts. What it is built for is copying: a name must be the same tokens in a request, in a tool result and in
+A byte-level BPE of 1,408 tokens for the small models of the quickstart and the tests, learned from ToolWorld's `base`
+and `train` texts. What it is built for is copying: a name must be the same tokens in a request, in a tool result and in
 the arguments of a call. So words are split from the space before them, except the frequent words of the phrases
 themselves (which are never copied), and digits stand alone.
 """
@@ -9,6 +9,7 @@ themselves (which are never copied), and digits stand alone.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -54,8 +55,6 @@ def read_texts(size: int) -> tuple[list[str], list[str]]:
 
 
 def _call_text(name: str, arguments: dict[str, object]) -> str:
-    import json
-
     return '\n{"name": "' + name + '", "arguments": ' + json.dumps(arguments, ensure_ascii=False) + "}\n"
 
 

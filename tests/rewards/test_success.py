@@ -142,7 +142,7 @@ def mutated(gold, rng):
 
 
 def test_the_verdict_is_upstreams_on_right_and_wrong_episodes():
-    rng = random.Random(0)  # noqa: S311
+    rng = random.Random(0)
     verdicts = []
     for task in BFCLTaskSet("multi_turn_base", limit=150):
         steps = mutated(task.gold, rng)

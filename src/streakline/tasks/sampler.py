@@ -61,7 +61,7 @@ class TaskSampler(Sampler[int]):
         indices = list(range(self.num_tasks))
         if self.shuffle:
             # A string seed goes through SHA-512, so neighbouring seeds and epochs don't resemble each other.
-            random.Random(f"{self.seed}/{epoch}").shuffle(indices)  # noqa: S311
+            random.Random(f"{self.seed}/{epoch}").shuffle(indices)
         return indices[: len(self)]
 
     def __iter__(self) -> Iterator[int]:

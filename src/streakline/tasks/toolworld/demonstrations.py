@@ -46,7 +46,7 @@ def demonstrate(task: Task, *, habits: Mapping[str, float] | None = None, seed: 
     for kind, share in shares.items():
         if kind not in HABITS or not 0 <= share <= 1:
             raise ConfigError(f"Expected `habits` to give kinds a probability, but got {share!r} for {kind!r}")
-    rng = random.Random(f"{seed}/{task.id}")  # noqa: S311
+    rng = random.Random(f"{seed}/{task.id}")
     if rng.random() < shares.get(task.kind, 0.0):
         habit = HABITS[task.kind]
         return Demonstration(task=task, messages=_played(task, habit.apply(task, rng)), habit=habit.name)

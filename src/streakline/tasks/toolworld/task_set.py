@@ -117,7 +117,7 @@ class ToolWorldTaskSet(TaskSet):
         task_id = f"{self._prefix}{index}"
         kind = self._kind_at(index)
         for attempt in range(_TRIES):
-            rng = random.Random(f"{task_id}/{attempt}")  # noqa: S311
+            rng = random.Random(f"{task_id}/{attempt}")
             task = self._draw(task_id, DICTATED if rng.random() < self._dictated_share else kind, rng)
             if task.level in self._levels and len(task.requests) in self._user_turns:
                 return task
@@ -136,7 +136,7 @@ class ToolWorldTaskSet(TaskSet):
 
     def _is_possible(self, kind: Kind) -> bool:
         """Whether it can be asked in the wanted numbers of user turns, at a wanted level."""
-        gold = kind.draft(Values(random.Random(0), split=self._split)).gold  # noqa: S311
+        gold = kind.draft(Values(random.Random(0), split=self._split)).gold
         spare = [turns - len(gold) for turns in self._user_turns if turns >= len(gold)]
         return any(min(4, _level(gold) + further) in self._levels for further in spare)
 
@@ -163,7 +163,7 @@ class ToolWorldTaskSet(TaskSet):
     def _kind_at(self, index: int) -> Kind:
         block, place = divmod(index, len(self._kinds))
         order = list(self._kinds)
-        random.Random(f"{self._prefix}block/{block}").shuffle(order)  # noqa: S311
+        random.Random(f"{self._prefix}block/{block}").shuffle(order)
         return order[place]
 
     def _draw(self, task_id: str, kind: Kind, rng: random.Random) -> Task:
