@@ -10,6 +10,7 @@ from typing import final
 from streakline.data.conversations import Conversation, read_conversations
 from streakline.environment.live import LiveEnvironment
 from streakline.errors import DataError
+from streakline.rollout.episode import opening_messages
 from streakline.tasks.base import TaskSet
 from streakline.tasks.toolworld.demonstrations import demonstrate
 from streakline.types import Message, Role, Task
@@ -118,11 +119,12 @@ class GoldDemonstrations(DemonstrationSource):
 
 
 def _conversation(task: Task, messages: Sequence[Message]) -> Conversation:
-    system = (Message(role=Role.SYSTEM, content=task.system),) if task.system else ()
+    """What was played, opened as the agent loop opens an episode of the task."""
+    given = opening_messages(task, mode="connected")
     return Conversation(
         task_id=task.id,
-        messages=(*system, *messages),
+        messages=(*given, *messages[len(task.requests[0]) :]),
         tools=task.tools,
         revealed_tools=task.revealed_tools,
-        num_given=len(system) + len(task.requests[0]),
+        num_given=len(given),
     )

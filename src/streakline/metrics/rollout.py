@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import final
 
@@ -34,10 +35,10 @@ _SUMS = (
 class RolloutMetrics(Metric):
     """Means over trajectories and shares of groups.
 
-    Values after `compute`: `reward` and `success` over scored trajectories (0 where none is scored), `unscored` share;
-    the number of `trajectories`, and for each of them `turns`, `calls`, `tokens` (of all samples), `sampled_tokens`
-    (those the policy wrote and can be trained on); `failed_calls` share of calls; share of groups with
-    `zero_variance`, `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1.
+    Values after `compute`: `reward` and `success` over scored trajectories, `unscored` share; the number of
+    `trajectories`, and for each of them `turns`, `calls`, `tokens` (of all samples) and `sampled_tokens` (those the
+    policy wrote and can be trained on); `failed_calls` share of calls; share of groups with `zero_variance`,
+    `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1. A mean over nothing is nan.
 
     Args:
         success_threshold: Reward from which a trajectory counts as right.
@@ -79,18 +80,18 @@ class RolloutMetrics(Metric):
         sums: dict[str, float] = dict(zip(_SUMS, self.sums.tolist(), strict=True))
 
         def share(name: str, *, of: str) -> float:
-            return sums[name] / max(sums[of], 1.0)
+            return sums[name] / sums[of] if sums[of] else math.nan
 
         return {
             "reward": share("reward", of="scored"),
             "success": share("success", of="scored"),
             "trajectories": sums["trajectories"],
             "unscored": 1.0 - share("scored", of="trajectories"),
-            "failed_calls": share("failed_calls", of="calls"),
+            "failed_calls": sums["failed_calls"] / max(sums["calls"], 1.0),
             **{name: share(name, of="trajectories") for name in ("turns", "calls", "tokens", "sampled_tokens")},
             **{name: share(name, of="groups") for name in ("zero_variance", "all_correct", "all_wrong")},
             **{
-                f"termination/{reason.value}": count / max(sums["trajectories"], 1.0)
+                f"termination/{reason.value}": count / sums["trajectories"] if sums["trajectories"] else math.nan
                 for reason, count in zip(Termination, self.terminations.tolist(), strict=True)
             },
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -9,7 +11,14 @@ from torchmetrics import Metric
 
 from streakline.algorithms.policy_loss import PolicyLossSums
 
-__all__ = ["UpdateMetrics"]
+__all__ = ["NO_UPDATE", "UpdateMetrics"]
+
+NO_UPDATE: Mapping[str, float] = {
+    "loss": 0.0,
+    "trained_tokens": 0.0,
+    **dict.fromkeys(("ratio", "clipped", "kl", "entropy", "engine_gap", "engine_gap_max"), math.nan),
+}
+"""What `UpdateMetrics` would compute for a step that trained nothing: a mean over no token is nan."""
 
 _SUMS = ("loss", "tokens", "ratio", "clipped", "kl", "entropy", "engine_gap")
 

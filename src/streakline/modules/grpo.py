@@ -1,5 +1,6 @@
 """Group-relative policy optimisation on rollouts of tool-calling episodes."""
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -19,7 +20,7 @@ from streakline.data.collate import collate_rows, to_device
 from streakline.data.rows import pack_rows
 from streakline.errors import ConfigError
 from streakline.metrics.rollout import RolloutMetrics
-from streakline.metrics.update import UpdateMetrics
+from streakline.metrics.update import NO_UPDATE, UpdateMetrics
 from streakline.modules.agent import AgentModule, EngineFactory
 from streakline.modules.buffer import RolloutBuffer, training_rows
 from streakline.modules.distributed import local_gradients, sum_gradients, sum_over_ranks
@@ -115,6 +116,9 @@ class GRPOModule(AgentModule):
             success_threshold=grpo.success_threshold, zero_variance_tol=grpo.zero_variance_tol
         )
         self._update_metrics = UpdateMetrics()
+        # Of the rollouts under training: logged with each step that trains on them.
+        self._rollout_values: dict[str, float] = {}
+        self._generated_tokens = 0
 
     def configure_model(self) -> None:
         """Load the policy and the engine, and keep a reference if there is a penalty on leaving it."""
@@ -147,7 +151,7 @@ class GRPOModule(AgentModule):
         totals = self._totals()
         if not totals.tokens:
             self._skip_step()
-            self._log_step(ledger, rolled_out=bool(batch), grad_norm=None, tokens=0)
+            self._log_step(ledger, rolled_out=bool(batch), grad_norm=math.nan, tokens=0)
             return
         optimizer = cast(LightningOptimizer, self.optimizers())
         optimizer.zero_grad()
@@ -174,6 +178,7 @@ class GRPOModule(AgentModule):
         return {
             "rollout_step": self.rollout_step,
             "empty_steps": self.empty_steps,
+            "rollout_values": self._rollout_values,
             "buffer": self._buffer.state_dict(),
         }
 
@@ -182,6 +187,7 @@ class GRPOModule(AgentModule):
         if state:
             self.rollout_step = state["rollout_step"]
             self.empty_steps = state["empty_steps"]
+            self._rollout_values = state["rollout_values"]
             self._buffer.load_state_dict(state["buffer"])
 
     def _roll_out(self, tasks: Sequence[Task], ledger: TimeLedger) -> list[Group]:
@@ -196,9 +202,11 @@ class GRPOModule(AgentModule):
             episodes = loop.run(
                 tasks,
                 num_samples=self.grpo.group_size,
-                make_environment=ledger.timed(self.environment),
+                make_environment=self.environment,
                 epoch=self.rollout_step,
             )
+        ledger.add("tool", loop.last_timing.tool_seconds)
+        self._generated_tokens = loop.last_timing.generated_tokens
         with ledger.measure("reward"):
             pairs = zip(tasks, episodes, strict=True)
             groups = [score_group(task, trajectories, reward=self.reward) for task, trajectories in pairs]
@@ -297,22 +305,22 @@ class GRPOModule(AgentModule):
         self._buffer.fill((), updates=0)
         self.empty_steps += 1
 
-    def _log_step(self, ledger: TimeLedger, *, rolled_out: bool, grad_norm: float | None, tokens: float) -> None:
-        values: dict[str, float] = {"rollout_step": self.rollout_step, "empty_steps": self.empty_steps}
+    def _log_step(self, ledger: TimeLedger, *, rolled_out: bool, grad_norm: float, tokens: float) -> None:
+        """Log every name at every step, since Lightning repeats the last value of those that aren't."""
         times = {name: ledger[name] for name in ("tool", "reward", "reference")}
         times["rollout"] = ledger["rollout"] - ledger["tool"]
         times["update"] = ledger["update"] - ledger["reference"]
-        # The conditions hold on all ranks or on none, since computing a metric waits for the others.
+        # Both conditions hold on all ranks or on none, since computing a metric waits for the others.
         if rolled_out:
-            rollouts = self._rollout_metrics.compute()
+            self._rollout_values = self._rollout_metrics.compute()
             self._rollout_metrics.reset()
-            if rollouts["trajectories"]:
-                values |= rollouts
-                sampled_tokens = rollouts["sampled_tokens"] * rollouts["trajectories"]
-                times["sampled_tokens_per_second"] = sampled_tokens / max(times["rollout"], 1e-9)
-        if grad_norm is not None:
-            values |= self._update_metrics.compute() | {"grad_norm": grad_norm}
+        update_values = dict(NO_UPDATE)
+        if tokens:
+            update_values = self._update_metrics.compute()
             self._update_metrics.reset()
-            times["trained_tokens_per_second"] = tokens / max(times["update"], 1e-9)
+        times["trained_tokens_per_second"] = tokens / times["update"] if tokens else math.nan
+        times["sampled_tokens_per_second"] = self._generated_tokens / times["rollout"] if rolled_out else math.nan
+        counts = {"rollout_step": self.rollout_step, "empty_steps": self.empty_steps, "grad_norm": grad_norm}
+        values = self._rollout_values | update_values | counts
         self.log_dict({f"train/{name}": value for name, value in values.items()}, batch_size=1)
         self.log_dict({f"time/{name}": value for name, value in times.items()}, batch_size=1)

@@ -1,0 +1,57 @@
+"""Two processes train what one trains, to rounding."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from tests.fixtures.tiny_agents import grpo_module, policy_folder, task_data, task_set, trainer
+
+from streakline.evaluation.scores import read_scores
+from streakline.modules.grpo_config import GRPOConfig
+
+
+class Dump(Callback):
+    """Writes what the first process ends with, since the processes share no memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if trainer.is_global_zero:
+            metrics = {name: float(value) for name, value in trainer.logged_metrics.items()}
+            torch.save({"weights": module.model.state_dict(), "metrics": metrics}, self.path)
+
+
+def _module(folder):
+    module = grpo_module(folder, grpo=GRPOConfig(group_size=4, micro_batch_tokens=200))
+    # SGD: AdamW turns rounding errors of a gradient near 0 into whole steps.
+    module._make_optimizer = partial(torch.optim.SGD, lr=0.5)
+    return module
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(tmp_path):
+    folder = policy_folder(tmp_path / "policy")
+    results = []
+    for devices, strategy in ((1, "auto"), (2, "ddp_fork")):
+        path = tmp_path / f"{devices}.pt"
+        run = trainer(tmp_path, Dump(path), devices=devices, strategy=strategy, max_steps=2)
+        run.fit(_module(folder), datamodule=task_data())
+        results.append(torch.load(path, weights_only=True))
+
+    torch.testing.assert_close(results[1]["weights"], results[0]["weights"], atol=1e-6, rtol=1e-5)
+    for name, value in results[0]["metrics"].items():
+        if name.startswith("train/") and "engine_gap" not in name:
+            assert results[1]["metrics"][name] == pytest.approx(value, rel=1e-4, nan_ok=True), name
+
+
+@pytest.mark.slow
+def test_two_processes_score_every_task_once(tmp_path):
+    folder = policy_folder(tmp_path / "policy")
+
+    trainer(tmp_path, devices=2, strategy="ddp_fork").test(_module(folder), datamodule=task_data(), verbose=False)
+
+    scores = read_scores(tmp_path / "test_scores.jsonl")
+    assert sorted(score.task_id for score in scores) == sorted(task.id for task in task_set(3, prefix="test"))
