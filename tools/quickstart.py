@@ -212,6 +212,7 @@ def plan(*, sft: Path, grpo: Path, seed: int, arm: str, scale: float) -> tuple[S
         trained = ("--model.policy.name_or_path", str(folder / "export"))
         return (command, "--config", *configs[folder], *run_options(folder), *trained, *small["held_out"], *options)
 
+    quiet = ("--verbose", "false")  # the report shows what Lightning's table would
     greedy_only = ("--model.held_out.num_samples", "0")
     return (
         Stage(
@@ -220,14 +221,14 @@ def plan(*, sft: Path, grpo: Path, seed: int, arm: str, scale: float) -> tuple[S
             outputs=(sft / "export" / "config.json",),
             resumable=True,
         ),
-        Stage(name="SFT: test", command=held_out("test", sft), outputs=(sft / "test_scores.jsonl",)),
+        Stage(name="SFT: test", command=held_out("test", sft, *quiet), outputs=(sft / "test_scores.jsonl",)),
         Stage(
             name="GRPO: train",
             command=fit(grpo, "--model.policy.name_or_path", str(sft / "export"), *small["grpo"]),
             outputs=(grpo / "export" / "config.json", grpo / "mlflow_run_id"),
             resumable=True,
         ),
-        Stage(name="GRPO: test", command=held_out("test", grpo), outputs=(grpo / "test_scores.jsonl",)),
+        Stage(name="GRPO: test", command=held_out("test", grpo, *quiet), outputs=(grpo / "test_scores.jsonl",)),
         *(
             Stage(
                 name=f"{label}: write episodes",
@@ -253,13 +254,15 @@ def _shrink(scale: float) -> dict[str, tuple[str, ...]]:
     demonstrations = _init_args("toolworld_demonstrations")["train"]["init_args"]["tasks"]["init_args"]["size"]
     tasks = _init_args("toolworld_tasks")
 
-    def part(size: int) -> str:
-        return str(max(4, round(scale * size)))
+    def part(size: int) -> int:
+        return max(6, round(scale * size))
 
-    limit = ("--data.limit", part(tasks["test"]["init_args"]["size"]))
+    num_trained = part(tasks["train"]["init_args"]["size"])
+    batch_size = min(tasks["batch_size"], num_trained // 3)  # a few steps, not one
+    limit = ("--data.limit", str(part(tasks["test"]["init_args"]["size"])))
     return {
-        "sft": ("--data.train.init_args.tasks.init_args.size", part(demonstrations)),
-        "grpo": ("--data.train.init_args.size", part(tasks["train"]["init_args"]["size"]), *limit),
+        "sft": ("--data.train.init_args.tasks.init_args.size", str(part(demonstrations))),
+        "grpo": ("--data.train.init_args.size", str(num_trained), "--data.batch_size", str(batch_size), *limit),
         "held_out": limit,
     }
 

@@ -195,7 +195,8 @@ def _time_table(run: QuickstartRun) -> Table:
         table.add_row(stage, f"{seconds:.0f}", f"{seconds / total:.0%}" if total else "-")
     table.add_row("all", f"{total:.0f}", "100%")
     for part, seconds in run.grpo_seconds.items():
-        table.add_row(f"of GRPO: {part}", f"{seconds:.0f}", f"{seconds / total:.0%}" if total else "-")
+        if round(seconds):
+            table.add_row(f"of GRPO: {part}", f"{seconds:.0f}", f"{seconds / total:.0%}" if total else "-")
     return table
 
 
