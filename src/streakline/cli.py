@@ -21,6 +21,7 @@ from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers.logger import DummyLogger
+from transformers.utils.logging import disable_progress_bar
 from typing_extensions import override
 
 from streakline.callbacks.checkpoint_io import AtomicCheckpointIO
@@ -166,6 +167,8 @@ class StreaklineCLI(LightningCLI):
     def before_fit(self) -> None:
         """Keep an earlier run of the same identity apart, unless it is resumed, and open the MLflow run."""
         resumed = self._get(self.config_init, "ckpt_path")
+        # Validation while fitting is optional; `validate` and `test` say so when they find no task.
+        warnings.filterwarnings("ignore", message="Total length of .* across ranks is zero")
         owned = resumed is not None and self.identity.owns(Path(resumed))
         if not owned and self.trainer.is_global_zero and not self._get(self.config_init, "trainer")["fast_dev_run"]:
             kept = self.identity.set_aside()
@@ -231,6 +234,10 @@ def _quieten() -> None:
         "Checkpoint directory .* exists and is not empty",
     ):
         warnings.filterwarnings("ignore", message=message)
+    if not sys.stderr.isatty():
+        disable_progress_bar()  # type: ignore[no-untyped-call]
+    # Where in the code a warning was raised is no help to who reads the log of a run.
+    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(_is_no_advertisement)
     # "`weights_only` was not set", about what it saves: everything.
     logging.getLogger("lightning.pytorch.trainer.connectors.checkpoint_connector").setLevel(logging.WARNING)

@@ -55,6 +55,10 @@ def test_metrics_come_in_the_order_asked_for_each_once():
     assert format_metrics(metrics, []) == ""
 
 
+def test_what_was_not_measured_is_left_out():
+    assert format_metrics({"a": float("nan"), "b": 1.0}, ["*"]) == "b 1.0000"
+
+
 def test_a_negative_interval_is_refused():
     with pytest.raises(ConfigError, match="at least 0, but got -1"):
         MetricLine(min_seconds=-1)

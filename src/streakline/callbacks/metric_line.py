@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -93,12 +94,13 @@ def format_metrics(metrics: Mapping[str, torch.Tensor | float], show: Sequence[s
         show: Names or patterns, in the order to print.
 
     Returns:
-        `name value` pairs, without the first part of the names.
+        `name value` pairs, without the first part of the names; what was not measured (nan) is left out.
 
     Example::
 
         >>> format_metrics({"train/loss": 0.42104, "train/reward": 0.5, "epoch": 3.0}, ["train/reward", "train/*"])
         'reward 0.5000  loss 0.4210'
     """
-    names = [name for pattern in show for name in metrics if fnmatchcase(name, pattern)]
-    return "  ".join(f"{name.split('/', 1)[-1]} {float(metrics[name]):.4f}" for name in dict.fromkeys(names))
+    names = dict.fromkeys(name for pattern in show for name in metrics if fnmatchcase(name, pattern))
+    values = {name.split("/", 1)[-1]: float(metrics[name]) for name in names}
+    return "  ".join(f"{name} {value:.4f}" for name, value in values.items() if not math.isnan(value))

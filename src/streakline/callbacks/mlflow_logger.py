@@ -43,8 +43,8 @@ _METRICS_AT_ONCE = 1000
 _MAX_PENDING = 100_000
 """Metric values kept while the store can't be reached, about 20 MB; older ones are dropped."""
 
-_RETRY_AFTER_S = 30.0
-"""A locked store costs seconds at each attempt."""
+_RETRY_AFTER_S = 120.0
+"""A locked store costs 20 seconds at each attempt."""
 
 
 @final
@@ -70,6 +70,8 @@ class RunLogger(MLFlowLogger):
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
         for noisy in ("mlflow", "alembic"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
+        # Our own one line says it; MLflow adds a page of traceback.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         _probe(run.store)
         try:
             super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=_absolute(run.store))
