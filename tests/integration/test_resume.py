@@ -175,6 +175,29 @@ def test_a_run_that_ended_at_its_bound_goes_on_under_a_larger_one(name, folder, 
     _assert_equal(_checkpoint(tmp_path)["state_dict"], expected_checkpoint["state_dict"])
 
 
+@pytest.mark.parametrize("kill_at", [2, 3, 4])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reload_dataloaders_every_n_epochs": 1},
+        {"limit_val_batches": 1.0},
+        {"limit_val_batches": 1.0, "val_check_interval": 1},
+    ],
+    ids=["loaders rebuilt", "validation each epoch", "validation each step"],
+)
+def test_neither_rebuilt_loaders_nor_validation_change_anything(options, kill_at, folder, unbroken, tmp_path):
+    expected, expected_checkpoint = unbroken("grpo")
+    options = {"max_epochs": EPOCHS} | options
+
+    with pytest.raises(KillError):
+        fit(_grpo(folder), task_data(), tmp_path, _saver(tmp_path), Kill(kill_at), **options)
+    last = str(tmp_path / "last.ckpt")
+    resumed = fit(_grpo(folder), task_data(), tmp_path, _saver(tmp_path), ckpt_path=last, **options)
+
+    assert _tasks(resumed.batches) == _tasks(expected.batches)[kill_at:]
+    _assert_equal(_checkpoint(tmp_path)["state_dict"], expected_checkpoint["state_dict"])
+
+
 def test_every_task_comes_once_an_epoch(unbroken):
     for name in ("grpo", "grpo with two updates"):
         batches = [batch for batch in _tasks(unbroken(name)[0].batches) if batch]

@@ -155,6 +155,13 @@ def test_sampling_that_biases_the_ratio_is_refused(folder):
             grpo_module(folder, sampling=sampling)
 
 
+def test_a_schedule_that_waits_for_a_metric_is_refused(folder, tmp_path):
+    module = grpo_module(folder, lr_scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau)
+
+    with pytest.raises(ConfigError, match="`lr_scheduler` to follow the steps alone"):
+        fit(module, task_data(), tmp_path)
+
+
 def test_a_module_needs_no_file_until_it_is_used():
     module = grpo_module("no/such/folder/at/all")
 

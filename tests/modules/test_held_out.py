@@ -8,6 +8,7 @@ from streakline.data.conversations import read_conversations
 from streakline.errors import ConfigError
 from streakline.evaluation.scores import read_scores
 from streakline.modules.held_out import HeldOutConfig
+from streakline.rollout.sampling import SamplingPolicy
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,15 @@ def test_the_score_can_be_one_term_of_the_reward(folder, tmp_path):
 
     with pytest.raises(ConfigError, match=r"`held_out\.score` to be one of \['success'\], but got 'answer'"):
         _test(folder, tmp_path, held_out=HeldOutConfig(score="answer"))
+
+
+def test_held_out_episodes_can_be_decoded_in_their_own_way(folder, tmp_path):
+    one_token = HeldOutConfig(num_samples=1, sampling=SamplingPolicy(top_p=0.5, max_new_tokens=1, max_tokens=512))
+
+    short, _ = _test(folder, tmp_path, held_out=one_token)
+    long, _ = _test(folder, tmp_path)
+
+    assert short["test/tokens"] == long["test/tokens"] - 3
 
 
 def test_predict_writes_trajectories_that_can_be_read_again(folder, tmp_path):

@@ -66,6 +66,12 @@ class UpdateMetrics(Metric):
         self.sums += torch.stack([part.double() for part in parts])
         self.engine_gap_max = torch.maximum(self.engine_gap_max, gap.max().double())
 
+    def skip(self) -> None:
+        """Note that this process has no tokens in the step: others may, and `compute` adds up all."""
+        zero, row = torch.zeros((), device=self.device), torch.zeros(1, 1, device=self.device)
+        sums = PolicyLossSums(tokens=zero, ratio=zero, clipped=zero, kl=zero)
+        self.update(loss=zero, sums=sums, entropy=row, logprobs=row, logprobs_engine=row)
+
     def compute(self) -> dict[str, float]:
         """Means by name. See the class."""
         sums = dict(zip(_SUMS, self.sums.tolist(), strict=True))

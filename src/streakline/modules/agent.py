@@ -11,6 +11,7 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from peft import PeftModel
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 from transformers import PreTrainedModel
 
 from streakline.environment.base import EnvironmentFactory
@@ -138,6 +139,8 @@ class AgentModule(LightningModule, ABC):
         if self._make_lr_scheduler is None:
             return optimizer
         scheduler = self._make_lr_scheduler(optimizer)
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ConfigError("Expected `lr_scheduler` to follow the steps alone, but got ReduceLROnPlateau")
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def trained_parameters(self) -> list[torch.nn.Parameter]:
@@ -249,7 +252,9 @@ class AgentModule(LightningModule, ABC):
         episodes = {
             name: rollouts[name] for name in rollouts if name in _EPISODE_METRICS or name.startswith("termination/")
         }
-        self.log_dict({f"{stage}/{name}": value for name, value in (episodes | means).items()}, batch_size=1)
+        self.log_dict(
+            {f"{stage}/{name}": value for name, value in (episodes | means).items()}, batch_size=1, sync_dist=True
+        )
 
     @abstractmethod
     def extra_state(self) -> dict[str, Any]:

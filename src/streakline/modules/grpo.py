@@ -225,6 +225,8 @@ class GRPOModule(AgentModule):
         weights = token_weights(
             self._buffer.tokens_of_trajectory, loss=self.grpo.loss, totals=totals, token_budget=self.grpo.token_budget
         )
+        if not rows:
+            self._update_metrics.skip()
         lengths = [len(row.sample.token_ids) for row in rows]
         seen: dict[int, torch.Tensor] = {}
         for indices in pack_rows(lengths, max_tokens=self.grpo.micro_batch_tokens):

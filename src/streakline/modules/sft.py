@@ -115,6 +115,7 @@ class SFTModule(AgentModule):
                     "validate/token_accuracy": self._validation_accuracy.compute(),
                 },
                 batch_size=1,
+                sync_dist=True,
             )
             self._validation_loss.reset()
             self._validation_accuracy.reset()
