@@ -14,7 +14,6 @@ from streakline.evaluation.quickstart_report import figures, render_report
 from streakline.evaluation.quickstart_run import collect_run, collect_stories
 from streakline.tasks.toolworld import HABITS, ToolWorldTaskSet, demonstrate
 
-
 TEST = {"size": 12, "split": "test", "seed": 7, "kinds": ["close_open_ticket", "open_ticket"]}
 TASKS = ToolWorldTaskSet(**TEST).tasks()
 

@@ -10,7 +10,6 @@ from streakline.errors import DataError
 from streakline.evaluation.run_metrics import mean_in_first_epoch, read_metric, seconds_by_part
 
 
-
 def test_a_metric_is_read_back_from_its_store(logged_run: tuple[str, str]) -> None:
     store, run_id = logged_run
     zero_variance = read_metric("train/zero_variance", run_id=run_id, store=store)

@@ -184,7 +184,10 @@ def test_both_runs_are_measured_on_the_same_tasks_in_the_same_way(
     commands = _commands(world.tool, scale=0.1)
     measured = []
     for name in ("SFT: test", "GRPO: test"):
-        cli = StreaklineCLI(list(commands[name][1:]), run=False)
+        options = list(commands[name][1:])
+        verbose = options.index("--verbose")  # an option of the command, not of what it builds
+        del options[verbose : verbose + 2]
+        cli = StreaklineCLI(options, run=False)
         composed = yaml.safe_load(cli.parser.dump(cli.config, skip_none=False))
         model, data = composed["model"]["init_args"], composed["data"]["init_args"]
         measured.append(
