@@ -242,7 +242,8 @@ def plan(*, sft: Path, grpo: Path, seed: int, arm: str, scale: float) -> tuple[S
 
 def source_files() -> list[Path]:
     """Everything in the repository that decides what a run computes."""
-    code = [REPOSITORY / "main.py", *(REPOSITORY / "src").rglob("*.py"), *(REPOSITORY / "src").rglob("*.jinja")]
+    package = REPOSITORY / "src"
+    code = [REPOSITORY / "main.py", *(path for kind in ("py", "jinja", "json") for path in package.rglob(f"*.{kind}"))]
     data = [path for path in (REPOSITORY / "data").rglob("*") if path.is_file() and "models" not in path.parts]
     return [*code, *(REPOSITORY / "configs").rglob("*.yaml"), *data]
 

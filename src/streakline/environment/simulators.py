@@ -38,7 +38,7 @@ __all__ = [
     "tool_schemas",
 ]
 
-INSTALL_COMMAND = "pip install --no-deps -r requirements/no-deps.txt"
+INSTALL_COMMAND = "pip install '.[bfcl]' && pip install --no-deps -r requirements/no-deps.txt"
 """Installs `bfcl-eval` without its pins, which can't be met beside ours."""
 
 SIMULATORS: Mapping[str, str] = {
@@ -220,7 +220,7 @@ def _module(module_name: str) -> ModuleType:
     except ImportError as error:
         raise MissingDependencyError(
             f"Expected the requirements of bfcl-eval's simulators to be installed, but got: {error}; "
-            f"run `pip install mpmath` and `{INSTALL_COMMAND}`"
+            f"run `{INSTALL_COMMAND}`"
         ) from error
     _prepare(vars(module))
     return module
