@@ -208,12 +208,14 @@ def plan(*, sft: Path, grpo: Path, seed: int, arm: str, scale: float) -> tuple[S
     def fit(folder: Path, *options: str) -> tuple[str, ...]:
         return ("fit", "--config", *configs[folder], *run_options(folder), *options)
 
-    def held_out(command: str, folder: Path, *options: str) -> tuple[str, ...]:
+    def held_out(folder: Path) -> tuple[str, ...]:
         trained = ("--model.policy.name_or_path", str(folder / "export"))
-        return (command, "--config", *configs[folder], *run_options(folder), *trained, *small["held_out"], *options)
+        quiet = ("--verbose", "false")  # the report shows what Lightning's table would
+        return ("test", "--config", *configs[folder], *run_options(folder), *trained, *small["held_out"], *quiet)
 
-    quiet = ("--verbose", "false")  # the report shows what Lightning's table would
-    greedy_only = ("--model.held_out.num_samples", "0")
+    def tested(folder: Path) -> tuple[Path, ...]:
+        return (folder / "test_scores.jsonl", folder / "trajectories" / "test.jsonl")
+
     return (
         Stage(
             name="SFT: train",
@@ -221,22 +223,14 @@ def plan(*, sft: Path, grpo: Path, seed: int, arm: str, scale: float) -> tuple[S
             outputs=(sft / "export" / "config.json",),
             resumable=True,
         ),
-        Stage(name="SFT: test", command=held_out("test", sft, *quiet), outputs=(sft / "test_scores.jsonl",)),
+        Stage(name="SFT: test", command=held_out(sft), outputs=tested(sft)),
         Stage(
             name="GRPO: train",
             command=fit(grpo, "--model.policy.name_or_path", str(sft / "export"), *small["grpo"]),
             outputs=(grpo / "export" / "config.json", grpo / "mlflow_run_id"),
             resumable=True,
         ),
-        Stage(name="GRPO: test", command=held_out("test", grpo, *quiet), outputs=(grpo / "test_scores.jsonl",)),
-        *(
-            Stage(
-                name=f"{label}: write episodes",
-                command=held_out("predict", folder, *greedy_only),
-                outputs=(folder / "trajectories" / "predict.jsonl",),
-            )
-            for label, folder in (("SFT", sft), ("GRPO", grpo))
-        ),
+        Stage(name="GRPO: test", command=held_out(grpo), outputs=tested(grpo)),
     )
 
 

@@ -35,7 +35,7 @@ def _finish(folder: Path, *, shares: dict[str, float], run_id: str, habits: dict
         ],
     )
     _write_jsonl(
-        folder / "trajectories" / "predict.jsonl",
+        folder / "trajectories" / "test.jsonl",
         [
             {
                 "task_id": demonstration.task.id,
@@ -50,7 +50,7 @@ def _finish(folder: Path, *, shares: dict[str, float], run_id: str, habits: dict
     train = {"class_path": "ToolWorldDemonstrations", "init_args": {"habits": habits}}
     test = {"class_path": "streakline.tasks.toolworld.ToolWorldTaskSet", "init_args": TEST}
     (folder / "config.yaml").write_text(yaml.safe_dump({"data": {"init_args": {"train": train}}}))
-    (folder / "config-predict.yaml").write_text(yaml.safe_dump({"data": {"init_args": {"test": test}}}))
+    (folder / "config-test.yaml").write_text(yaml.safe_dump({"data": {"init_args": {"test": test}}}))
     return folder
 
 

@@ -105,6 +105,8 @@ class TaskDataModule(LightningDataModule):
         for needed in ("fit", "validate") if stage == "fit" else (stage,):
             if needed not in self._tasks:
                 self._tasks[needed] = collect_tasks(self._sets[needed], limit=None if needed == "fit" else self._limit)
+        if stage == "validate":
+            self._require("validate", option="validation")
 
     def train_dataloader(self) -> ResumableLoader[list[Task]]:
         """Lists of `batch_size` tasks, each followed by the empty lists that reuse it."""

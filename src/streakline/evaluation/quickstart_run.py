@@ -56,7 +56,7 @@ def collect_run(
     )
 
 
-def collect_stories(run: QuickstartRun, *, sft: Path, grpo: Path, stage: str = "predict") -> list[str]:
+def collect_stories(run: QuickstartRun, *, sft: Path, grpo: Path, stage: str = "test") -> list[str]:
     """Tell two tasks that the greedy policy got wrong after SFT and right after GRPO.
 
     Args:

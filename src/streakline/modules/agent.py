@@ -202,8 +202,8 @@ class AgentModule(LightningModule, ABC):
         self.sync_engine()
 
     def test_step(self, batch: Sequence[Task], batch_idx: int) -> None:
-        """Attempt held-out tasks."""
-        self.attempt(batch)
+        """Attempt held-out tasks, and keep the trajectories, so that a score can be looked into."""
+        self.attempt(batch, keep_trajectories=True)
 
     def predict_step(self, batch: Sequence[Task], batch_idx: int) -> int:
         """Attempt tasks and keep the trajectories; gives the number of tasks, since Lightning minds None."""
