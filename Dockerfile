@@ -17,7 +17,8 @@ ENV PIP_NO_CACHE_DIR=1 \
 
 WORKDIR /app
 
-# torch alone first: the largest layer, and the one that changes least.
+# torch alone first: the largest layer, and the one that changes least. Its version is in TORCH.
+# hadolint ignore=DL3013
 RUN pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$TORCH"
 
 COPY pyproject.toml README.md LICENSE ./
@@ -30,8 +31,8 @@ COPY configs configs
 COPY tools tools
 COPY data data
 
-RUN useradd --create-home streakline && mkdir -p mlruns && chown -R streakline:streakline /app
-USER streakline
+RUN useradd --uid 1000 --create-home streakline && mkdir -p mlruns && chown -R streakline:streakline /app
+USER 1000
 
 ENTRYPOINT ["python", "main.py"]
 CMD ["--help"]

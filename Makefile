@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 SEED ?= 0
 WORKERS ?= 2
 TORCH ?= torch==2.13.0
-PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
+# -qq: some indexes make pip warn of every package that they do not have.
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 STAMP := $(VENV)/.installed
 
 .DELETE_ON_ERROR:
