@@ -24,6 +24,7 @@ from streakline.types import (
 
 END = 9
 SAID = Message(role=Role.ASSISTANT, content="a")
+CALLED = Message(role=Role.ASSISTANT, tool_calls=(ToolCall(name="f"), ToolCall(name="g")))
 
 
 def two_turns(**changes: object) -> Trajectory:
@@ -38,7 +39,7 @@ def two_turns(**changes: object) -> Trajectory:
             ),
         ),
         "turns": (
-            Turn(sample=0, start=2, end=5, message=SAID, results=(ToolResult(name="f", content="1"),)),
+            Turn(sample=0, start=2, end=5, message=CALLED, results=(ToolResult(name="f", content="1"),)),
             Turn(sample=0, start=7, end=9, message=SAID),
         ),
         "termination": Termination.ANSWER,
@@ -104,6 +105,33 @@ def test_a_mask_of_zeros_is_refused_unless_every_turn_is_truncated() -> None:
     with pytest.raises(RecordError, match="Expected a trained token"):
         two_turns(samples=zeros)
     two_turns(samples=zeros, turns=tuple(replace(turn, truncated=True) for turn in two_turns().turns))
+
+
+def test_a_whole_turn_is_trained_unless_the_history_policy_left_it_out() -> None:
+    last_only = with_mask(*[False] * 7, True, True)
+    with pytest.raises(RecordError, match="Expected a trained token in each whole turn"):
+        two_turns(samples=last_only)
+    assert two_turns(samples=last_only, untrained_turns=1).num_trained_tokens == 2
+
+
+def test_turns_do_not_overlap() -> None:
+    turn = Turn(sample=0, start=4, end=5, message=SAID)
+    with pytest.raises(RecordError, match="not to overlap"):
+        two_turns(turns=(two_turns().turns[0], turn))
+
+
+def test_no_result_answers_nothing() -> None:
+    with pytest.raises(RecordError, match="one result a call, but got 1 for 0"):
+        Turn(sample=0, start=0, end=1, message=SAID, results=(ToolResult(name="f", content=""),))
+
+
+def test_values_outside_their_meaning_are_refused() -> None:
+    with pytest.raises(RecordError, match="`similarity`"):
+        ToolResult(name="f", content="", similarity=1.5)
+    with pytest.raises(RecordError, match="finish_reason 'error' alone"):
+        Completion(token_ids=(), logprobs=(), finish_reason="error")
+    with pytest.raises(RecordError, match="0 where `loss_mask` is False"):
+        Sample(token_ids=(1, 2), loss_mask=(False, True), logprobs_engine=(-1.0, -1.0))
 
 
 def test_turns_lie_inside_their_sample() -> None:

@@ -146,6 +146,11 @@ class ToolResult:
     truncated: bool = False
     """Whether the content was shortened to its token budget."""
 
+    def __post_init__(self) -> None:
+        """Check the range."""
+        if not 0 <= self.similarity <= 1:
+            raise RecordError(f"Expected `similarity` to be in [0, 1], but got {self.similarity}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
@@ -238,8 +243,13 @@ class Completion:
     """Version of the weights that sampled it."""
 
     def __post_init__(self) -> None:
-        """Check that ids and log-probabilities pair up."""
+        """Check that ids and log-probabilities pair up, and that an error says what it is."""
         _require_equal_lengths(token_ids=self.token_ids, logprobs=self.logprobs)
+        if (self.finish_reason == "error") != bool(self.error):
+            raise RecordError(
+                f"Expected `error` to be given with finish_reason 'error' alone, but got {self.error!r} with "
+                f"{self.finish_reason!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,9 +272,13 @@ class Turn:
     """One result a call, in order; empty = it called nothing, or the episode ended before its calls ran."""
 
     def __post_init__(self) -> None:
-        """Check the span."""
+        """Check the span, and that no result answers nothing."""
         if not 0 <= self.start < self.end:
             raise RecordError(f"Expected `start` < `end` of a turn, but got {self.start} and {self.end}")
+        if len(self.results) > len(self.message.tool_calls):
+            raise RecordError(
+                f"Expected at most one result a call, but got {len(self.results)} for {len(self.message.tool_calls)}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +297,9 @@ class Sample:
         _require_equal_lengths(token_ids=self.token_ids, loss_mask=self.loss_mask)
         if self.logprobs_engine:
             _require_equal_lengths(token_ids=self.token_ids, logprobs_engine=self.logprobs_engine)
+            pairs = zip(self.loss_mask, self.logprobs_engine, strict=True)
+            if any(value and not trained for trained, value in pairs):
+                raise RecordError("Expected `logprobs_engine` to be 0 where `loss_mask` is False, but got more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,13 +354,18 @@ class Trajectory:
         covered = [[False] * len(sample.token_ids) for sample in self.samples]
         for turn in self.turns:
             self._check_turn(turn)
+            if any(covered[turn.sample][turn.start : turn.end]):
+                raise RecordError(f"Expected turns of {self.task_id} not to overlap, but got {turn.start}:{turn.end}")
             covered[turn.sample][turn.start : turn.end] = [True] * (turn.end - turn.start)
         for sample, inside in zip(self.samples, covered, strict=True):
             if any(mask and not ok for mask, ok in zip(sample.loss_mask, inside, strict=True)):
                 raise RecordError(f"Expected `loss_mask` of {self.task_id} to be False outside turns, but got True")
-        trained = sum(self._is_trained(turn) for turn in self.turns)
-        if self.turns and not trained and not all(turn.truncated for turn in self.turns):
-            raise RecordError(f"Expected a trained token in {self.task_id}, which is not truncated, but got none")
+        untrained = sum(not turn.truncated and not self._is_trained(turn) for turn in self.turns)
+        if untrained > self.untrained_turns:
+            raise RecordError(
+                f"Expected a trained token in each whole turn of {self.task_id} but {self.untrained_turns}, "
+                f"but got none in {untrained}"
+            )
 
     def _is_trained(self, turn: Turn) -> bool:
         return any(self.samples[turn.sample].loss_mask[turn.start : turn.end])

@@ -144,7 +144,7 @@ class DemonstrationDataModule(LightningDataModule):
         if name not in self._tasks:
             self._tasks[name] = collect_tasks(self._sets[name], limit=self._limit)
         if stage == "validate" and not self._tasks[name] and not self._rows.get("validation"):
-            raise ConfigError("Expected `data.validation` or `data.validation_tasks` to hold something, but got neither")
+            raise ConfigError("Expected `data.validation` or `data.validation_tasks` to be given, but got neither")
 
     def train_dataloader(self) -> ResumableLoader[TrainingBatch]:
         """Padded batches of demonstrations.

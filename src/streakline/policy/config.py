@@ -52,8 +52,8 @@ class PolicyConfig:
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, more time."""
     chat_template: str | None = None
-    """Jinja file, or the name of a template that comes with streakline (`hermes_chatml`), in place of the tokenizer's own
-    chat template; None = its own."""
+    """Jinja file, or a template that comes with streakline (`hermes_chatml`), in place of the tokenizer's own chat
+    template; None = its own."""
     gguf_file: str | None = None
     """GGUF file within `name_or_path` to read weights and tokenizer from; None = safetensors."""
 
