@@ -170,8 +170,9 @@ class StreaklineCLI(LightningCLI):
         # Validation while fitting is optional; `validate` and `test` say so when they find no task.
         warnings.filterwarnings("ignore", message="Total length of .* across ranks is zero")
         owned = resumed is not None and self.identity.owns(Path(resumed))
-        if not owned and self.trainer.is_global_zero and not self._get(self.config_init, "trainer")["fast_dev_run"]:
-            kept = self.identity.set_aside()
+        if self.trainer.is_global_zero and not self._get(self.config_init, "trainer")["fast_dev_run"]:
+            self.identity.lock()
+            kept = None if owned else self.identity.set_aside()
             if kept is not None:
                 print(f"earlier run of the same name kept as {kept}", flush=True)
         self._start_tracking()

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,16 @@ def test_setting_aside_keeps_everything_under_the_next_free_name():
         assert run.set_aside() == Path(f"mlruns/a/b.{number}")
         assert not run.folder.exists()
     assert Path("mlruns/a/b.1/checkpoints/last.ckpt").read_text() == "1"
+
+
+def test_only_one_process_trains_a_run():
+    code = (
+        "from streakline.callbacks.run_identity import RunIdentity as R; R().lock(); print('held', flush=True); input()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(ConfigError, match="another process trains it"):
+        RunIdentity().lock()
+    RunIdentity(name="other").lock()
+    other.communicate("\n", timeout=60)
+    RunIdentity().lock()

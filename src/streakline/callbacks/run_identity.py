@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from dataclasses import dataclass
@@ -82,6 +83,25 @@ class RunIdentity:
     def owns(self, checkpoint: Path) -> bool:
         """Tell whether a checkpoint is one of this run's."""
         return self.checkpoints.resolve() in checkpoint.resolve().parents
+
+    def lock(self) -> None:
+        """Keep other processes from training the same run until this process ends.
+
+        Raises:
+            ConfigError: If another process trains this run.
+        """
+        path = self.folder.with_name(f".{self.name}.lock")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Never closed: the system drops the lock when the process ends, however it ends.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise ConfigError(
+                f"Expected to be alone with the run {self.folder}, but another process trains it: wait for it, or "
+                "choose another `run.name`"
+            ) from error
 
     def set_aside(self) -> Path | None:
         """Rename the folder of an earlier run of the same identity, so that a fresh one starts in an empty folder.
