@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.mark.timeout(900)
 def test_the_quickstart_runs_and_reports(tmp_path: Path) -> None:
     command = [sys.executable, "tools/quickstart.py", "--seed", "1", "--scale", "0.05", "--root", str(tmp_path)]
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         command, cwd=REPOSITORY, env=os.environ | {"PYTHONPATH": "src"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -132,9 +132,7 @@ def test_a_broken_marker_counts_as_none(world: World) -> None:
 def test_two_quickstarts_in_one_folder_are_refused_even_where_only_a_child_is_left(world: World) -> None:
     code = "import sys, time; print('ready', flush=True); time.sleep(60)"
     with world.tool.only_one(world.folder / "runs"):
-        child = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", code], close_fds=False, stdout=subprocess.PIPE
-        )
+        child = subprocess.Popen([sys.executable, "-c", code], close_fds=False, stdout=subprocess.PIPE)
         assert child.stdout is not None
         child.stdout.readline()
     try:
