@@ -1,13 +1,15 @@
 import pytest
 
 from streakline.metrics.rollout import RolloutMetrics
-from streakline.types import Group, Message, Role, Sample, Task, Termination, ToolResult, Trajectory, Turn
+from streakline.types import Group, Message, Role, Sample, Task, Termination, ToolCall, ToolResult, Trajectory, Turn
 
 TASK = Task(id="t", source="test", kind="k", tools=(), requests=((Message(role=Role.USER, content="x"),),))
 
 
 def _trajectory(reward, *, tokens=4, termination=Termination.ANSWER, results=()):
-    turn = Turn(sample=0, start=1, end=tokens, message=Message(role=Role.ASSISTANT), results=results)
+    calls = tuple(ToolCall(name=result.name) for result in results)
+    said = Message(role=Role.ASSISTANT, tool_calls=calls)
+    turn = Turn(sample=0, start=1, end=tokens, message=said, results=results)
     return Trajectory(
         task_id="t",
         samples=(Sample(token_ids=(1,) * (tokens - 1) + (9,), loss_mask=(False,) + (True,) * (tokens - 1)),),
