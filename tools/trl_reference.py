@@ -1,0 +1,138 @@
+"""Print what TRL's GRPO loss is on small fixed tensors, as JSON: values that streakline's own loss is tested against.
+
+    pip install --no-deps --target /tmp/trl trl==1.16.0 datasets accelerate dill multiprocess xxhash
+    PYTHONPATH=/tmp/trl python tools/trl_reference.py > tests/algorithms/trl_reference.json
+
+TRL computes the loss inside its trainer, `GRPOTrainer._compute_loss`. It is called here on a trainer without model or
+data: only the attributes that the loss reads are set, and the log-probabilities are given instead of computed. TRL is
+not needed to run the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from itertools import product
+from types import SimpleNamespace
+
+import torch
+import trl
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+SEED = 1
+# The last completion has no trained token, as one that TRL masks because it was cut off.
+LENGTHS = (6, 3, 5, 1, 0)
+# Tool results inside a completion: not trained, though they are no padding.
+TOOL_RESULTS = ((0, 2), (0, 3), (2, 1))
+CLIP_LOW, CLIP_HIGH = 0.2, 0.28
+MAX_COMPLETION_LENGTH = 8
+LOSSES = ("grpo", "dapo", "dr_grpo", "bnpo")
+KL_COEFS = (0.0, 0.04)
+# Rows of each micro-batch of one optimiser step.
+SPLITS = ([[0, 1, 2, 3]], [[0, 1], [2, 3]], [[0], [1], [2], [3]], [[0, 1, 2, 3, 4]])
+
+Tensors = dict[str, torch.Tensor]
+
+
+def draw_inputs() -> Tensors:
+    """Tensors of five completions of up to six tokens; [B, T] but for the [B] advantages."""
+    generator = torch.Generator().manual_seed(SEED)
+    shape = (len(LENGTHS), max(LENGTHS))
+
+    def uniform() -> torch.Tensor:
+        return torch.rand(shape, generator=generator, dtype=torch.float64)
+
+    logprobs = -2.0 * uniform() - 0.1
+    tool_mask = torch.ones(shape, dtype=torch.int64)
+    for row, column in TOOL_RESULTS:
+        tool_mask[row, column] = 0
+    return {
+        "logprobs": logprobs,
+        "logprobs_old": logprobs + 1.2 * (uniform() - 0.5),
+        "logprobs_reference": logprobs + 1.2 * (uniform() - 0.5),
+        "advantages": torch.tensor([1.0, -0.5, -1.5, 0.75, 0.25], dtype=torch.float64),
+        "completion_mask": (torch.arange(shape[1]) < torch.tensor(LENGTHS)[:, None]).long(),
+        "tool_mask": tool_mask,
+    }
+
+
+def bare_trainer(logprobs: torch.Tensor, *, loss: str, kl_coef: float, micro_batches: int) -> GRPOTrainer:
+    """A trainer that can compute its loss and nothing else."""
+    trainer = GRPOTrainer.__new__(GRPOTrainer)
+    trainer.args = SimpleNamespace(use_bias_correction_kl=False, delta=None, steps_per_generation=micro_batches)
+    trainer.accelerator = SimpleNamespace(
+        num_processes=1, gather=lambda value: value, reduce=lambda value, reduction: value
+    )
+    trainer.model = SimpleNamespace(training=True)
+    trainer.current_gradient_accumulation_steps = micro_batches
+    trainer.loss_type = loss
+    trainer.beta = kl_coef
+    trainer.epsilon_low, trainer.epsilon_high = CLIP_LOW, CLIP_HIGH
+    trainer.max_completion_length = MAX_COMPLETION_LENGTH
+    trainer.importance_sampling_level = "token"
+    trainer.top_entropy_quantile = 1.0
+    trainer.off_policy_mask_threshold = None
+    trainer.use_vllm = trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = False
+    trainer._metrics = {"train": defaultdict(list)}
+    trainer._get_per_token_logps_and_entropies = lambda *_args, **_options: (
+        logprobs,
+        torch.zeros_like(logprobs),
+        None,
+    )
+    return trainer
+
+
+def trl_loss(tensors: Tensors, *, loss: str, kl_coef: float, split: list[list[int]]) -> dict[str, object]:
+    """Loss of one optimiser step, summed over its micro-batches, and its gradient by log-probability."""
+    logprobs = tensors["logprobs"].clone().requires_grad_()
+    # TRL counts the trained tokens of the whole generation batch, before it is split.
+    trained = (tensors["completion_mask"] * tensors["tool_mask"]).sum()
+    values = []
+    for rows in split:
+        trainer = bare_trainer(logprobs[rows], loss=loss, kl_coef=kl_coef, micro_batches=len(split))
+        inputs = {
+            "prompt_ids": torch.zeros((len(rows), 1), dtype=torch.int64),
+            "prompt_mask": torch.ones((len(rows), 1), dtype=torch.int64),
+            "completion_ids": torch.zeros((len(rows), max(LENGTHS)), dtype=torch.int64),
+            "completion_mask": tensors["completion_mask"][rows],
+            "tool_mask": tensors["tool_mask"][rows],
+            "advantages": tensors["advantages"][rows],
+            "old_per_token_logps": tensors["logprobs_old"][rows],
+            "ref_per_token_logps": tensors["logprobs_reference"][rows],
+            "num_items_in_batch": trained,
+        }
+        values.append(trainer._compute_loss(None, inputs))
+    total = torch.stack(values).sum()
+    total.backward()
+    return {
+        "loss": loss,
+        "kl_coef": kl_coef,
+        "split": split,
+        "value": total.item(),
+        "gradient": logprobs.grad.tolist(),
+    }
+
+
+def main() -> None:
+    """Print inputs and values."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    tensors = draw_inputs()
+    reference = {
+        "trl": trl.__version__,
+        "seed": SEED,
+        "clip_low": CLIP_LOW,
+        "clip_high": CLIP_HIGH,
+        "max_completion_length": MAX_COMPLETION_LENGTH,
+        "inputs": {name: tensor.tolist() for name, tensor in tensors.items()},
+        "cases": [
+            trl_loss(tensors, loss=loss, kl_coef=kl_coef, split=split)
+            for loss, kl_coef, split in product(LOSSES, KL_COEFS, SPLITS)
+        ],
+    }
+    sys.stdout.write(json.dumps(reference, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
