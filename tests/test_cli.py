@@ -268,7 +268,7 @@ def test_everything_of_a_run_lies_in_its_folder(tracked):
     fit("--config", tracked)
     names = {path.name for path in Path("mlruns/exp/one").iterdir()}
     assert names == {"checkpoints", "config.yaml", "mlflow_run_id"}
-    assert {path.name for path in Path("mlruns").iterdir()} == {"exp", "mlflow.db", "artifacts"}
+    assert {path.name for path in Path("mlruns").iterdir()} == {"exp", "mlflow.db", ".mlflow.lock", "artifacts"}
     assert {path.name for path in Path().iterdir()} == {"configs", "mlruns"}
 
 
@@ -283,3 +283,35 @@ def test_a_store_that_cannot_be_used_is_one_line_before_any_work(tracked, capsys
 def test_building_touches_neither_store_nor_run_folder(tracked):
     assert build("--config", tracked).datamodule.__class__.__name__ == DATA.rsplit(".", 1)[1]
     assert not Path("mlruns/exp").exists()
+
+
+# On the real modules
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--model.grpo.group_size", "1", "`grpo.group_size` to be at least 2"),
+        ("--model.sampling.temperature", "-1", "temperature"),
+        ("--data.batch_size", "-1", "batch_size"),
+    ],
+)
+def test_a_value_out_of_range_is_one_clear_line(monkeypatch, capsys, option, value, said):
+    monkeypatch.chdir(Path(__file__).resolve().parents[1])
+    line, status = complaint(capsys, "fit", "--config", "configs/experiment/quickstart_grpo.yaml", option, value)
+    assert line.startswith("Expected ")
+    assert said in line
+    assert status == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file"], ids=["empty", "truncated"])
+def test_a_damaged_checkpoint_is_one_clear_line(tiny, capsys, content):
+    Path("broken.ckpt").write_bytes(content)
+    line, _ = complaint(capsys, "fit", "--config", tiny, "--ckpt_path", "broken.ckpt")
+    assert line == "Expected broken.ckpt to be a whole checkpoint, but it is damaged or of another kind"
+
+
+def test_a_file_that_is_no_checkpoint_is_one_clear_line(tiny, capsys):
+    torch.save({"a": 1}, "other.ckpt")
+    line, _ = complaint(capsys, "fit", "--config", tiny, "--ckpt_path", "other.ckpt")
+    assert "to hold a Lightning checkpoint" in line

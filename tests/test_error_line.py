@@ -42,3 +42,18 @@ def test_what_a_user_can_mend_is_one_line(error, line):
 @pytest.mark.parametrize("error", [ValueError("x"), KeyError("x"), RuntimeError("x"), OSError("no code")])
 def test_a_fault_of_the_program_keeps_its_traceback(error):
     assert error_line(error) is None
+
+
+def raised(error, *, cause):
+    """An error as it is after having been raised from another one."""
+    error.__cause__ = cause
+    return error
+
+
+def test_an_error_of_ours_is_found_behind_the_one_that_wraps_it():
+    ours = ConfigError("Expected `x` to be 1, but got 2")
+    assert error_line(raised(ValueError("Does not validate"), cause=ours)) == "Expected `x` to be 1, but got 2"
+
+
+def test_a_fault_while_one_of_ours_is_handled_keeps_its_traceback():
+    assert error_line(raised(KeyError("a fault"), cause=ConfigError("Expected `x` to be 1, but got 2"))) is None

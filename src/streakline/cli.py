@@ -31,7 +31,7 @@ from streakline.callbacks.metric_line import MetricLine
 from streakline.callbacks.rollout_log import RolloutLog
 from streakline.callbacks.run_checkpoint import RunCheckpoint
 from streakline.callbacks.run_identity import RunIdentity
-from streakline.error_line import error_line
+from streakline.error_line import error_line, own_error
 from streakline.errors import ConfigError, DataError
 
 __all__ = ["StreaklineCLI", "main"]
@@ -164,6 +164,9 @@ class StreaklineCLI(LightningCLI):
             plugins=plugins, logger=logger, default_root_dir=str(self.identity.folder), **kwargs
         )
 
+    def _parse_ckpt_path(self) -> None:
+        """Read nothing from a checkpoint before it is loaded: options come from files and the command line alone."""
+
     def before_fit(self) -> None:
         """Keep an earlier run of the same identity apart, unless it is resumed, and open the MLflow run."""
         resumed = self._get(self.config_init, "ckpt_path")
@@ -220,7 +223,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if line is None or os.environ.get("STREAKLINE_DEBUG"):
             raise
         print(f"streakline: {line}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigError | argparse.ArgumentError) else 1
+        return 2 if isinstance(own_error(error) or error, ConfigError | argparse.ArgumentError) else 1
     return 0
 
 

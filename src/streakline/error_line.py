@@ -7,7 +7,7 @@ import re
 
 from streakline.errors import StreaklineError
 
-__all__ = ["error_line"]
+__all__ = ["error_line", "own_error"]
 
 _NOISE = re.compile(
     r"Does not validate against any of the Union subtypes|Subtypes: .*|Errors:$|- Expected a <class 'NoneType'>.*"
@@ -29,16 +29,38 @@ def error_line(error: BaseException) -> str | None:
         >>> error_line(FileNotFoundError(2, "No such file or directory", "tasks.jsonl"))
         "Expected to use 'tasks.jsonl', but got: No such file or directory"
     """
+    own = own_error(error)
+    if own is not None:
+        return _joined(str(own))
     if isinstance(error, argparse.ArgumentError):
         return _parse_error_line(str(error))
-    if isinstance(error, StreaklineError):
-        return _joined(str(error))
     if isinstance(error, OSError) and error.strerror:
         what = f"use {error.filename!r}" if error.filename else "read and write"
         return f"Expected to {what}, but got: {error.strerror}"
     if type(error).__name__ == "MisconfigurationException":
         return _joined(str(error))
     return None
+
+
+def own_error(error: BaseException) -> StreaklineError | None:
+    """Find the error of ours that another one was raised from: jsonargparse wraps what a constructor raises.
+
+    Args:
+        error: What was raised.
+
+    Returns:
+        The innermost one of ours in its chain of causes; None = there is none.
+    """
+    found: StreaklineError | None = None
+    # Anything but these while one of ours is handled is a fault of the program, and needs its traceback.
+    link: BaseException | None = (
+        error if isinstance(error, StreaklineError | ValueError | argparse.ArgumentError) else None
+    )
+    while link is not None:
+        if isinstance(link, StreaklineError):
+            found = link
+        link = link.__cause__ or link.__context__
+    return found
 
 
 def _parse_error_line(text: str) -> str:

@@ -9,6 +9,9 @@ import torch
 from streakline.callbacks.checkpoint_io import AtomicCheckpointIO
 from streakline.errors import DataError
 
+LIGHTNING = {"pytorch-lightning_version": "2.6.6", "state_dict": {}}
+"""What makes a file a checkpoint of Lightning."""
+
 
 class _Exotic:
     pass
@@ -16,7 +19,7 @@ class _Exotic:
 
 def test_what_is_saved_is_loaded(tmp_path):
     io = AtomicCheckpointIO()
-    io.save_checkpoint({"weights": torch.arange(3), "step": 4}, tmp_path / "new" / "last.ckpt")
+    io.save_checkpoint(LIGHTNING | {"weights": torch.arange(3), "step": 4}, tmp_path / "new" / "last.ckpt")
     loaded = io.load_checkpoint(tmp_path / "new" / "last.ckpt")
     assert loaded["step"] == 4
     assert torch.equal(loaded["weights"], torch.arange(3))
@@ -25,7 +28,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 
 def test_a_failed_write_keeps_the_checkpoint_of_before_and_says_so(tmp_path, monkeypatch):
     io, path = AtomicCheckpointIO(), tmp_path / "last.ckpt"
-    io.save_checkpoint({"step": 1}, path)
+    io.save_checkpoint(LIGHTNING | {"step": 1}, path)
 
     def write_half_of_it(checkpoint, stream):
         stream.write(b"half")
@@ -33,7 +36,7 @@ def test_a_failed_write_keeps_the_checkpoint_of_before_and_says_so(tmp_path, mon
 
     monkeypatch.setattr(torch, "save", write_half_of_it)
     with pytest.raises(DataError, match=r"but got: No space left on device; the one of before is kept") as caught:
-        io.save_checkpoint({"step": 2}, path)
+        io.save_checkpoint(LIGHTNING | {"step": 2}, path)
     assert "\n" not in str(caught.value)
     assert io.load_checkpoint(path)["step"] == 1
     assert os.listdir(tmp_path) == ["last.ckpt"]
@@ -42,7 +45,7 @@ def test_a_failed_write_keeps_the_checkpoint_of_before_and_says_so(tmp_path, mon
 def _save_for_ever(path, started):
     io = AtomicCheckpointIO()
     for step in range(1_000_000):
-        io.save_checkpoint({"step": step, "weights": torch.full((300_000,), float(step))}, path)
+        io.save_checkpoint(LIGHTNING | {"step": step, "weights": torch.full((300_000,), float(step))}, path)
         started.set()
 
 
@@ -84,7 +87,7 @@ def test_nothing_but_plain_types_and_tensors_is_loaded_whatever_is_asked(tmp_pat
 
 def test_a_file_of_something_else_is_refused(tmp_path):
     torch.save([1, 2], tmp_path / "last.ckpt")
-    with pytest.raises(DataError, match="but got list"):
+    with pytest.raises(DataError, match="holds something else"):
         AtomicCheckpointIO().load_checkpoint(tmp_path / "last.ckpt")
 
 

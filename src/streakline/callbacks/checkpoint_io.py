@@ -89,8 +89,8 @@ class AtomicCheckpointIO(CheckpointIO):
             raise DataError(
                 f"Expected {source} to be a whole checkpoint, but it is damaged or of another kind"
             ) from error
-        if not isinstance(loaded, dict):
-            raise DataError(f"Expected {source} to hold a Lightning checkpoint, but got {type(loaded).__name__}")
+        if not isinstance(loaded, dict) or not {"pytorch-lightning_version", "state_dict"} <= loaded.keys():
+            raise DataError(f"Expected {source} to hold a Lightning checkpoint, but it holds something else")
         return loaded
 
     @override

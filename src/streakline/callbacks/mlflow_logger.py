@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -74,12 +75,13 @@ class RunLogger(MLFlowLogger):
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         _probe(run.store)
         try:
-            super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=_absolute(run.store))
-            self._run_id = self._stored_run_id(run)
-            if self._run_id is None and self._mlflow_client.get_experiment_by_name(run.experiment) is None:
-                self._mlflow_client.create_experiment(run.experiment, artifact_location=_artifact_location(run))
-            with _unchanged_variable("MLFLOW_TRACKING_URI"):
-                identifier = self.run_id
+            with _alone_at(run.folder.parents[1]):
+                super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=_absolute(run.store))
+                self._run_id = self._stored_run_id(run)
+                if self._run_id is None and self._mlflow_client.get_experiment_by_name(run.experiment) is None:
+                    self._mlflow_client.create_experiment(run.experiment, artifact_location=_artifact_location(run))
+                with _unchanged_variable("MLFLOW_TRACKING_URI"):
+                    identifier = self.run_id
             if identifier is not None:
                 self._mlflow_client.update_run(identifier, status="RUNNING")
                 self._mlflow_client.set_tag(identifier, "run_folder", run.folder.as_posix())
@@ -294,6 +296,15 @@ def _unchanged_variable(name: str) -> Iterator[None]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+@contextmanager
+def _alone_at(folder: Path) -> Iterator[None]:
+    """Wait for other processes that open the store: MLflow makes its tables unguarded, and two makers spoil them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".mlflow.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _digest(text: str) -> str:

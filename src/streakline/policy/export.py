@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import peft
+from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from streakline.errors import DataError
@@ -44,7 +45,7 @@ def export_policy(
             _merged(model, merge_lora=merge_lora).save_pretrained(str(new))
             tokenizer.save_pretrained(new)
             _swap(new, folder, aside=Path(scratch) / "old")
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise DataError(f"Expected to write the policy to {folder}, but got: {error}") from error
 
 
