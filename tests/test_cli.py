@@ -280,6 +280,14 @@ def test_a_store_that_cannot_be_used_is_one_line_before_any_work(tracked, capsys
     assert not Path("mlruns/exp/one/checkpoints").exists()
 
 
+def test_a_store_that_cannot_be_used_leaves_the_earlier_run_where_it_is(tracked, capsys):
+    fit("--config", tracked)
+    Path("mlruns/mlflow.db").write_bytes(b"not a database" * 100)
+    complaint(capsys, "fit", "--config", tracked)
+    assert Path("mlruns/exp/one/checkpoints/last.ckpt").is_file()
+    assert not Path("mlruns/exp/one.1").exists()
+
+
 def test_building_touches_neither_store_nor_run_folder(tracked):
     assert build("--config", tracked).datamodule.__class__.__name__ == DATA.rsplit(".", 1)[1]
     assert not Path("mlruns/exp").exists()

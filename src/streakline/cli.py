@@ -175,6 +175,11 @@ class StreaklineCLI(LightningCLI):
         owned = resumed is not None and self.identity.owns(Path(resumed))
         if self.trainer.is_global_zero and not self._get(self.config_init, "trainer")["fast_dev_run"]:
             self.identity.lock()
+            if self._tracks:
+                from streakline.callbacks.mlflow_logger import probe_store
+
+                # Before an earlier run is moved: what can't be tracked leaves everything where it is.
+                probe_store(self.identity.store)
             kept = None if owned else self.identity.set_aside()
             if kept is not None:
                 print(f"earlier run of the same name kept as {kept}", flush=True)

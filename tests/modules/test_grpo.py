@@ -162,6 +162,13 @@ def test_a_schedule_that_waits_for_a_metric_is_refused(folder, tmp_path):
         fit(module, task_data(), tmp_path)
 
 
+def test_options_that_the_optimizer_refuses_are_one_clear_line(folder, tmp_path):
+    module = grpo_module(folder, lr=-1.0)
+
+    with pytest.raises(ConfigError, match="`optimizer` to have options that it takes, but got: Invalid learning rate"):
+        fit(module, task_data(), tmp_path)
+
+
 def test_a_module_needs_no_file_until_it_is_used():
     module = grpo_module("no/such/folder/at/all")
 

@@ -28,7 +28,7 @@ from streakline.callbacks.run_identity import RunIdentity
 from streakline.errors import DataError
 from streakline.types import JSON
 
-__all__ = ["RunLogger", "flatten", "metric_name"]
+__all__ = ["RunLogger", "flatten", "metric_name", "probe_store"]
 
 _STORE_ERRORS = (MlflowException, SQLAlchemyError, OSError)
 
@@ -73,7 +73,7 @@ class RunLogger(MLFlowLogger):
             logging.getLogger(noisy).setLevel(logging.WARNING)
         # Our own one line says it; MLflow adds a page of traceback.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-        _probe(run.store)
+        probe_store(run.store)
         try:
             with _alone_at(run.folder.parents[1]):
                 super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=_absolute(run.store))
@@ -257,8 +257,15 @@ def flatten(value: JSON | Mapping[str, Any], prefix: str = "") -> dict[str, str]
     return {metric_name(prefix)[:250]: text}
 
 
-def _probe(store: str) -> None:
-    """Find out in a second what SQLAlchemy would retry for half a minute."""
+def probe_store(store: str) -> None:
+    """Find out soon what SQLAlchemy would retry for half a minute.
+
+    Args:
+        store: URI of the store; one on a server is not asked.
+
+    Raises:
+        DataError: If the store is locked, damaged or can't be written.
+    """
     if not store.startswith(_SQLITE):
         return
     path = Path(store.removeprefix(_SQLITE))

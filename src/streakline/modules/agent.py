@@ -135,7 +135,10 @@ class AgentModule(LightningModule, ABC):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """The optimiser over the trained parameters, and its schedule."""
-        optimizer = self._make_optimizer(self.trained_parameters())
+        try:
+            optimizer = self._make_optimizer(self.trained_parameters())
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"Expected `optimizer` to have options that it takes, but got: {error}") from error
         if self._make_lr_scheduler is None:
             return optimizer
         scheduler = self._make_lr_scheduler(optimizer)
