@@ -107,6 +107,7 @@ def test_the_seed_of_the_run_is_that_of_everything(tiny):
     ("option", "said"),
     [
         (("--model.config.hihg", "3"), "hihg"),
+        (("--model.config.hig", "3"), "hig"),
         (("--model.config.high", "much"), "Expected a <class 'float'>"),
         (("--trainer.max_epoch", "3"), "max_epoch"),
         (("--metric_line.min_seconds", "-1"), "at least 0, but got -1"),
@@ -309,6 +310,14 @@ def test_a_value_out_of_range_is_one_clear_line(monkeypatch, capsys, option, val
     line, status = complaint(capsys, "fit", "--config", "configs/experiment/quickstart_grpo.yaml", option, value)
     assert line.startswith("Expected ")
     assert said in line
+    assert status == 2
+
+
+def test_an_abbreviated_option_is_refused_at_any_depth(monkeypatch, capsys):
+    monkeypatch.chdir(Path(__file__).resolve().parents[1])
+    option = ("--model.sampling.max_new_token", "4")
+    line, status = complaint(capsys, "fit", "--config", "configs/experiment/quickstart_grpo.yaml", *option)
+    assert "max_new_token" in line
     assert status == 2
 
 

@@ -39,6 +39,16 @@ __all__ = ["StreaklineCLI", "main"]
 _COMMANDS = ("fit", "validate", "test", "predict")
 
 
+class _StrictParser(LightningArgumentParser):
+    """A misspelt `--trainer.max_epoch` must not be taken for the option that it abbreviates, at any depth.
+
+    A class of its own, because jsonargparse makes the parsers of nested classes from the class of the outer one.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, whatever Lightning and jsonargparse pass
+        super().__init__(*args, **{"allow_abbrev": False, "exit_on_error": False, **kwargs})
+
+
 class StreaklineCLI(LightningCLI):
     """Lightning's command line with a run identity, standing callbacks under their own keys, and safe checkpoints.
 
@@ -48,17 +58,16 @@ class StreaklineCLI(LightningCLI):
     """
 
     def __init__(self, args: ArgsType = None, *, run: bool = True) -> None:
-        # A misspelt `--trainer.max_epoch` must not be taken for the option that it abbreviates.
-        strict = {"allow_abbrev": False, "exit_on_error": False}
         base = _base_config()
-        options = strict | {"default_config_files": [] if base is None else [str(base)]}
+        options: dict[str, Any] = {"default_config_files": [] if base is None else [str(base)]}
         super().__init__(
             LightningModule,
             LightningDataModule,
             subclass_mode_model=True,
             subclass_mode_data=True,
             save_config_callback=ConfigSnapshot,
-            parser_kwargs=strict | {name: dict(options) for name in _COMMANDS} if run else options,
+            parser_kwargs={name: dict(options) for name in _COMMANDS} if run else options,
+            parser_class=_StrictParser,
             auto_configure_optimizers=False,
             # Hyper-parameters in a checkpoint would silently override files and command line.
             load_from_checkpoint_support=False,
