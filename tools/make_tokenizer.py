@@ -4,6 +4,9 @@ A byte-level BPE of 1,408 tokens for the small models of the quickstart and the 
 and `train` texts. What it is built for is copying: a name must be the same tokens in a request, in a tool result and in
 the arguments of a call. So words are split from the space before them, except the frequent words of the phrases
 themselves (which are never copied), and digits stand alone.
+
+Merges that are equally frequent come in another order from run to run (the `tokenizers` library decides), so a rebuilt
+vocabulary differs in places. The one in data/base is the one that the base checkpoint was trained with.
 """
 
 from __future__ import annotations
