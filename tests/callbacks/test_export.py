@@ -26,7 +26,7 @@ def module(tmp_path):
 
 
 def test_what_is_exported_loads_again_with_the_same_weights_and_template(module, tmp_path):
-    Export().on_train_end(_Trainer(tmp_path), module)
+    Export().on_fit_end(_Trainer(tmp_path), module)
     exported = str(tmp_path / "export")
     again = load_policy(PolicyConfig(name_or_path=exported)).state_dict()
     assert again.keys() == module.policy.state_dict().keys()
@@ -35,10 +35,10 @@ def test_what_is_exported_loads_again_with_the_same_weights_and_template(module,
 
 
 def test_it_can_be_switched_off_and_other_processes_do_not_write(module, tmp_path):
-    Export(enabled=False).on_train_end(_Trainer(tmp_path), module)
+    Export(enabled=False).on_fit_end(_Trainer(tmp_path), module)
     other = _Trainer(tmp_path)
     other.is_global_zero = False
-    Export().on_train_end(other, module)
+    Export().on_fit_end(other, module)
     assert not (tmp_path / "export").exists()
 
 

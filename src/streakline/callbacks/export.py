@@ -26,7 +26,7 @@ class Export(Callback):
         self._enabled = enabled
 
     @override
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the folder; an earlier one is replaced when the new one is complete."""
         if not self._enabled or not trainer.is_global_zero or not isinstance(pl_module, AgentModule):
             return
