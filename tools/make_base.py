@@ -106,7 +106,9 @@ def encode_phase(recipe: Recipe, phase: int, renderer: ChatTemplateRenderer) -> 
     for index in range(len(tasks)):
         task = tasks[index]
         shown = demonstrate(task, habits={}, seed=recipe.seed)
-        trajectory = encode_conversation(renderer, shown.messages, tools=task.tools, task_id=task.id)
+        trajectory = encode_conversation(
+            renderer, shown.messages, tools=task.tools, task_id=task.id, revealed_tools=task.revealed_tools
+        )
         samples.extend(trajectory.samples)
     return samples
 
