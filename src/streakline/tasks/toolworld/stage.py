@@ -97,8 +97,10 @@ class Stage:
     def state(self, simulators: set[str]) -> dict[str, dict[str, JSON]]:
         """Scenario of the given simulators."""
         state: dict[str, dict[str, JSON]] = {}
-        for name in simulators & _BUILDERS.keys():
-            state.update(_BUILDERS[name](self))
+        # In the order of the table: that of a set changes from process to process, and the values drawn with it.
+        for name, build in _BUILDERS.items():
+            if name in simulators:
+                state.update(build(self))
         return state
 
     def _files_state(self) -> dict[str, dict[str, JSON]]:
