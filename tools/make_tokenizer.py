@@ -5,8 +5,7 @@ and `train` texts. What it is built for is copying: a name must be the same toke
 the arguments of a call. So words are split from the space before them, except the frequent words of the phrases
 themselves (which are never copied), and digits stand alone.
 
-Merges that are equally frequent come in another order from run to run (the `tokenizers` library decides), so a rebuilt
-vocabulary differs in places. The one in data/base is the one that the base checkpoint was trained with.
+The same versions give the same files.
 """
 
 from __future__ import annotations
