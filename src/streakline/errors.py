@@ -8,7 +8,15 @@ To add one: inherit `StreaklineError` and the closest built-in, keep the constru
 error stays picklable), and say in the docstring who should do what about it.
 """
 
-__all__ = ["ConfigError", "DataError", "EngineError", "MissingDependencyError", "RecordError", "StreaklineError"]
+__all__ = [
+    "CacheError",
+    "ConfigError",
+    "DataError",
+    "EngineError",
+    "MissingDependencyError",
+    "RecordError",
+    "StreaklineError",
+]
 
 
 class StreaklineError(Exception):
@@ -21,6 +29,10 @@ class ConfigError(StreaklineError, ValueError):
 
 class DataError(StreaklineError, ValueError):
     """A dataset, a checkpoint or a stored file is missing or malformed. The message names the file and the row."""
+
+
+class CacheError(StreaklineError, ValueError):
+    """A tool call has no canonical form, or a cache file can't be used. Rebuild the cache where the message says so."""
 
 
 class RecordError(StreaklineError, ValueError):
