@@ -110,7 +110,7 @@ def _allows_number(kind: JSON) -> bool:
 def _array(value: list[object] | tuple[object, ...], schema: Mapping[str, JSON], depth: int) -> list[JSON]:
     _check_depth(depth)
     items = schema.get("items")
-    inner = items if isinstance(items, Mapping) else _ANY
+    inner = items if isinstance(items, dict) else _ANY
     result: list[JSON] = []
     for item in value:  # A comprehension would cost a third stack frame for each level of nesting.
         result.append(_value(item, inner, depth))  # noqa: PERF401
@@ -119,17 +119,22 @@ def _array(value: list[object] | tuple[object, ...], schema: Mapping[str, JSON],
 
 def _object(value: Mapping[str, object], schema: Mapping[str, JSON], depth: int) -> dict[str, JSON]:
     _check_depth(depth)
-    properties = _properties(schema) if schema else {}
+    properties = schema.get("properties")
     result: dict[str, JSON] = {}
+    optional = []
     for key, item in value.items():
         if not isinstance(key, str):
             raise CacheError(f"Expected keys of `arguments` to be strings, but got {type(key).__name__}")
         name = key if key.isascii() else nfc(key)
         if name in result:
             raise CacheError(f"Expected keys of `arguments` to differ in NFC, but got {name!r} twice")
-        result[name] = _value(item, properties.get(name, _ANY), depth)
-    for name in _at_default(result, properties, schema.get("required")):
-        del result[name]
+        inner = _property(properties, name) if isinstance(properties, dict) else _ANY
+        result[name] = _value(item, inner, depth)
+        if "default" in inner:
+            optional.append((name, inner))
+    for name, inner in optional:
+        if _is_default(result[name], inner) and not _is_required(schema.get("required"), name):
+            del result[name]
     return {name: result[name] for name in sorted(result)}
 
 
@@ -138,19 +143,15 @@ def _check_depth(depth: int) -> None:
         raise CacheError(f"Expected `arguments` to be nested at most {_MAX_DEPTH} deep, but got more")
 
 
-def _properties(schema: Mapping[str, JSON]) -> dict[str, Mapping[str, JSON]]:
-    found = schema.get("properties")
-    pairs = found.items() if isinstance(found, Mapping) else ()
-    return {nfc(name): value for name, value in pairs if isinstance(value, Mapping)}
+def _property(properties: dict[str, JSON], name: str) -> Mapping[str, JSON]:
+    found = properties.get(name)
+    if found is None and not name.isascii():
+        found = next((value for key, value in properties.items() if nfc(key) == name), None)
+    return found if isinstance(found, dict) else _ANY
 
 
-def _at_default(values: Mapping[str, JSON], properties: Mapping[str, Mapping[str, JSON]], required: JSON) -> list[str]:
-    kept = {nfc(name) for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-    return [
-        name
-        for name, schema in properties.items()
-        if name in values and name not in kept and "default" in schema and _is_default(values[name], schema)
-    ]
+def _is_required(required: JSON, name: str) -> bool:
+    return isinstance(required, list) and any(isinstance(each, str) and nfc(each) == name for each in required)
 
 
 def _is_default(value: JSON, schema: Mapping[str, JSON]) -> bool:

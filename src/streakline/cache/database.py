@@ -29,8 +29,14 @@ _SCHEMA = (
     "CREATE INDEX entries_by_call ON entries(call)",
     "CREATE INDEX entries_by_tool ON entries(tool, times DESC)",
 )
-_DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA}
-_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+_REBUILD = "to rebuild it, move the file away and run `python tools/build_cache.py`"
+_DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
+_NO_ROOM = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+}
 
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -42,30 +48,23 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     Raises:
         CacheError: there is no such file, or it is damaged, of another version, or no cache at all.
     """
-    if not path.exists():
-        if read_only:
-            raise CacheError(f"Expected `{path}` to be a tool cache, but got no such file; {_rebuild()}")
-        with faults_named(path):
+    if read_only and not path.exists():
+        raise CacheError(f"Expected `{path}` to be a tool cache, but got no such file; {_REBUILD}")
+    with faults_named(path):
+        if not path.exists():
             _create(path)
-    connection = None
-    try:
-        with faults_named(path):
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?{_mode(path, read_only=read_only)}",
-                uri=True,
-                timeout=_BUSY_TIMEOUT_S,
-                isolation_level=None,
-            )
+        uri = f"{path.absolute().as_uri()}?{_mode(path, read_only=read_only)}"
+        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+        try:
             connection.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
             connection.execute("PRAGMA synchronous = NORMAL")  # In WAL, what was committed survives a kill.
             connection.execute("BEGIN")
             check(connection, path)
             if not read_only:
                 connection.execute("COMMIT")
-    except BaseException:
-        if connection is not None:
+        except BaseException:
             connection.close()
-        raise
+            raise
     return connection
 
 
@@ -110,7 +109,7 @@ def text_checksum(name: str, value: str) -> str:
 def damaged(path: Path, found: str) -> CacheError:
     """Say what was found in place of a cache, and how to get one."""
     return CacheError(
-        f"Expected `{path}` to be a whole tool cache of schema version {SCHEMA_VERSION}, but got {found}; {_rebuild()}"
+        f"Expected `{path}` to be a whole tool cache of schema version {SCHEMA_VERSION}, but got {found}; {_REBUILD}"
     )
 
 
@@ -125,17 +124,15 @@ def faults_named(path: Path) -> Iterator[None]:
 
 def fault(path: Path, error: Exception) -> CacheError:
     """Put an error of SQLite or the system in words."""
+    if isinstance(error, OSError | sqlite3.ProgrammingError):
+        return CacheError(f"Expected to use `{path}`, but got: {error}")
     # Errors of the module itself, such as text that is no UTF-8, have no code: only damage leads to them.
-    code = vars(error).get("sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.ProgrammingError) and code in _DAMAGE:
-        return damaged(path, f"damage ({error})")
+    code = vars(error).get("sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if code in _NO_ROOM:
         return CacheError(f"Expected room to write `{path}`, but got: {error}; what had been recorded is intact")
+    if code & 0xFF in _DAMAGE:
+        return damaged(path, f"damage ({error})")
     return CacheError(f"Expected to use `{path}`, but got: {error}")
-
-
-def _rebuild() -> str:
-    return "to rebuild it, move the file away and run `python tools/build_cache.py`"
 
 
 def _mode(path: Path, *, read_only: bool) -> str:

@@ -41,6 +41,8 @@ from streakline.errors import CacheError
 from streakline.types import JSON
 
 _MODULUS = 2**256
+_REMEMBERED_ENTRIES = 65536
+_REMEMBERED_CHARACTERS = 4096
 _SELECT = f"SELECT {STORED_COLUMNS} FROM entries"  # noqa: S608
 _BEST_FIRST = "ORDER BY times DESC, id"
 # Two rows without order say whether there is a conflict, for less than it takes to set up a sort.
@@ -88,6 +90,7 @@ class CacheStore:
         self.path = path
         self.read_only = read_only
         self._connection = connection
+        self._served: dict[bytes, Entry] = {}
 
     @classmethod
     def open(cls, path: Path | str, *, read_only: bool = False) -> Self:
@@ -153,13 +156,21 @@ class CacheStore:
 
     def exact(self, key: bytes) -> Entry | None:
         """Find the result recorded under an exact key; of several the first in order."""
+        entry = self._served.get(key)
+        if entry is not None:
+            return entry
         try:
             rows = self._connection.execute(_TWO_BY_KEY, (key,)).fetchall()
             if len(rows) > 1:
                 rows = self._connection.execute(_BEST_BY_KEY, (key,)).fetchall()
         except sqlite3.Error as error:
             raise fault(self.path, error) from error
-        return self._decoded(rows[0]) if rows else None
+        if not rows:
+            return None
+        entry = self._decoded(rows[0])
+        if self.read_only:  # Else the next one who looks may have to find another.
+            self._remember(key, entry)
+        return entry
 
     def exact_many(self, keys: Iterable[bytes]) -> dict[bytes, Entry]:
         """Find the results of many exact keys; a key without one is left out."""
@@ -246,6 +257,13 @@ class CacheStore:
             check(self._connection, self.path)
         if self.compute_digest() != self.digest():
             raise damaged(self.path, "rows that its digest doesn't count")
+
+    def _remember(self, key: bytes, entry: Entry) -> None:
+        """Keep what was served: the members of a group make the same calls."""
+        if len(entry.result) <= _REMEMBERED_CHARACTERS:
+            if len(self._served) == _REMEMBERED_ENTRIES:
+                self._served.clear()
+            self._served[key] = entry
 
     def _put(self, row: Row, new_id: int) -> tuple[int, bool, bool]:
         """Insert a row or count it; gives the change of the digest, whether it is new, and whether in conflict."""
