@@ -1,8 +1,8 @@
 """Train the base checkpoint of the quickstart from scratch: `python tools/make_base.py` (half an hour on one core).
 
 Real users start from a base model that can copy and knows the format. Offline there is none small enough, so the
-project makes its own: a Qwen3 of 0.67M parameters, trained on ToolWorld's `base` split, which shares no phrase and no
-value with any other split. First mostly dictated calls (copying appears suddenly, and only in varied data), then
+project makes its own: a Qwen3 of 0.67M parameters, trained on the tasks of base_tasks/, which share no phrase and no
+value with any split of ToolWorld. First mostly dictated calls (copying appears suddenly, and only in varied data), then
 mostly requests that name each step. Same seed, threads and versions give the same file; its SHA-256 and what it was
 made with stand beside it in `base.json`.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from base_tasks import BaseTaskSet
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from streakline.policy.export import export_policy
@@ -28,7 +29,7 @@ from streakline.rendering.chat_template import ChatTemplateRenderer
 from streakline.rendering.encode import encode_conversation
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.tokenizer import load_tokenizer
-from streakline.tasks.toolworld import ToolWorldTaskSet, demonstrate
+from streakline.tasks.toolworld import demonstrate
 from streakline.types import Sample
 
 
@@ -96,15 +97,9 @@ def orthogonal(matrices: torch.Tensor, *, steps: int = 5) -> torch.Tensor:
 
 def encode_phase(recipe: Recipe, phase: int, renderer: ChatTemplateRenderer) -> list[Sample]:
     """Demonstrations of one phase as token sequences."""
-    tasks = ToolWorldTaskSet(
-        recipe.tasks[phase],
-        split="base",
-        seed=recipe.seed + phase,
-        dictated_share=recipe.dictated_shares[phase],
-    )
     samples: list[Sample] = []
-    for index in range(len(tasks)):
-        task = tasks[index]
+    share = recipe.dictated_shares[phase]
+    for task in BaseTaskSet(recipe.tasks[phase], seed=recipe.seed + phase, dictated_share=share):
         shown = demonstrate(task, habits={}, seed=recipe.seed)
         trajectory = encode_conversation(
             renderer, shown.messages, tools=task.tools, task_id=task.id, revealed_tools=task.revealed_tools

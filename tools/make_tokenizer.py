@@ -1,9 +1,9 @@
 """Build the project's own tokenizer: `python tools/make_tokenizer.py [--out data/base]`.
 
-A byte-level BPE of 1,408 tokens for the small models of the quickstart and the tests, learned from ToolWorld's `base`
-and `train` texts. What it is built for is copying: a name must be the same tokens in a request, in a tool result and in
-the arguments of a call. So words are split from the space before them, except the frequent words of the phrases
-themselves (which are never copied), and digits stand alone.
+A byte-level BPE of 1,408 tokens for the small models of the quickstart and the tests, learned from the texts of
+base_tasks/ and of ToolWorld's `train` split. What it is built for is copying: a name must be the same tokens in a
+request, in a tool result and in the arguments of a call. So words are split from the space before them, except the
+frequent words of the phrases themselves (which are never copied), and digits stand alone.
 
 The same versions give the same files.
 """
@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from base_tasks import BaseTaskSet
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -44,8 +45,11 @@ def read_texts(size: int) -> tuple[list[str], list[str]]:
     """Requests, and everything that is ever rendered."""
     requests: list[str] = []
     texts: list[str] = []
-    for split in ("base", "train"):
-        for task in ToolWorldTaskSet(size, split=split, user_turns=(1, 2, 3)).tasks():
+    for tasks in (
+        BaseTaskSet(size, most_user_turns=3),
+        ToolWorldTaskSet(size, split="train", user_turns=(1, 2, 3)),
+    ):
+        for task in tasks:
             shown = demonstrate(task, habits={})
             texts.append("\n".join(str(tool_spec(tool, style="short")) for tool in task.tools))
             for message in shown.messages:

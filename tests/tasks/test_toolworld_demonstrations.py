@@ -32,7 +32,7 @@ def succeeds(task, messages):
     return True
 
 
-@pytest.mark.parametrize("split", ["base", "train", "test"])
+@pytest.mark.parametrize("split", ["train", "test"])
 def test_a_demonstration_without_habits_succeeds(split):
     for task in ToolWorldTaskSet(120, split=split, seed=5, user_turns=(1, 2, 3)):
         shown = demonstrate(task, habits={})
@@ -80,10 +80,6 @@ def test_default_shares_are_those_of_the_table():
     for kind in KINDS:
         share = HABITS[kind].share if kind in HABITS else 0.0
         assert wrong[kind] / counts[kind] == pytest.approx(share, abs=0.2), kind
-
-
-def test_base_tasks_are_shown_right_by_default():
-    assert not any(demonstrate(task).habit for task in ToolWorldTaskSet(200, split="base", dictated_share=0.1))
 
 
 def test_a_demonstration_is_a_function_of_task_and_seed():

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))  # as when a script of that folder is run, for what stands beside it
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from typing import Literal, TypeAlias
 from streakline.environment.simulators import tool_schemas
 from streakline.types import JSON, ToolSchema
 
-__all__ = ["TOOLWORLD_SIMULATORS", "SchemaLength", "simulator_of", "tool_catalogue", "tools_of"]
-
 SchemaLength: TypeAlias = Literal["short", "long"]
 
 TOOLWORLD_SIMULATORS = ("GorillaFileSystem", "TicketAPI", "VehicleControlAPI", "TradingBot", "MessageAPI", "MathAPI")
@@ -19,12 +17,7 @@ TOOLWORLD_SIMULATORS = ("GorillaFileSystem", "TicketAPI", "VehicleControlAPI", "
 
 @cache
 def tool_catalogue(length: SchemaLength) -> Mapping[str, ToolSchema]:
-    """All tools by name.
-
-    Args:
-        length: `long` = schemas as the benchmark has them; `short` = the first sentence of the description, and types
-            without descriptions.
-    """
+    """All tools by name; `short` = the first sentence of the description, and types without descriptions."""
     schemas = (schema for name in TOOLWORLD_SIMULATORS for schema in tool_schemas(name, brief=length == "short"))
     return {schema.name: _shortened(schema) if length == "short" else schema for schema in schemas}
 
@@ -39,6 +32,12 @@ def tools_of(simulator: str) -> tuple[str, ...]:
 def simulator_of(tool: str) -> str:
     """Simulator that a tool belongs to."""
     return next(name for name in TOOLWORLD_SIMULATORS if tool in tools_of(name))
+
+
+def required_arguments(schema: ToolSchema) -> list[str]:
+    """Names of the arguments that a tool can't do without."""
+    required = schema.parameters.get("required")
+    return [str(name) for name in required] if isinstance(required, list) else []
 
 
 def _shortened(schema: ToolSchema) -> ToolSchema:

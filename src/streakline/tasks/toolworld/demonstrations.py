@@ -8,14 +8,9 @@ from dataclasses import dataclass
 
 from streakline.environment.live import LiveEnvironment
 from streakline.errors import ConfigError
-from streakline.tasks.toolworld.kinds import Habit, Plan
-from streakline.tasks.toolworld.task_set import KINDS
+from streakline.tasks.toolworld.habits import HABITS
+from streakline.tasks.toolworld.kinds import Plan
 from streakline.types import Message, Role, Task
-
-__all__ = ["HABITS", "Demonstration", "demonstrate"]
-
-HABITS: Mapping[str, Habit] = {name: kind.habit for name, kind in KINDS.items() if kind.habit is not None}
-"""Kind -> the mistake that its demonstrations may show, and how often they do by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,32 +26,26 @@ class Demonstration:
 
 
 def demonstrate(task: Task, *, habits: Mapping[str, float] | None = None, seed: int = 0) -> Demonstration:
-    """Show how a task is done, or how it is done wrong.
+    """Show how a task of ToolWorld is done, or how it is done wrong.
 
     Args:
         task: A task of ToolWorld.
         habits: Kind -> probability that its demonstration shows the kind's habit; kinds left out are shown right. None
-            = the shares in `HABITS`; empty = all right. `base` tasks are shown right unless shares are given.
+            = the shares in `HABITS`; empty = all right.
         seed: With the task's id decides whether the habit is shown, and what it makes up.
 
     Raises:
         ConfigError: `habits` names an unknown kind or holds a value that is no probability.
     """
-    shares = _default_shares(task) if habits is None else habits
+    shares = {kind: habit.share for kind, habit in HABITS.items()} if habits is None else habits
     for kind, share in shares.items():
         if kind not in HABITS or not 0 <= share <= 1:
             raise ConfigError(f"Expected `habits` to give kinds a probability, but got {share!r} for {kind!r}")
     rng = random.Random(f"{seed}/{task.id}")
     if rng.random() < shares.get(task.kind, 0.0):
         habit = HABITS[task.kind]
-        return Demonstration(task=task, messages=_played(task, habit.apply(task, rng)), habit=habit.name)
+        return Demonstration(task=task, messages=_played(task, habit.plan(task, rng)), habit=habit.name)
     return Demonstration(task=task, messages=_played(task, task.gold), habit="")
-
-
-def _default_shares(task: Task) -> dict[str, float]:
-    if task.id.startswith("toolworld/base/"):
-        return {}
-    return {kind: habit.share for kind, habit in HABITS.items()}
 
 
 def _played(task: Task, plan: Plan) -> tuple[Message, ...]:

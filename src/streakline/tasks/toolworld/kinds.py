@@ -1,37 +1,31 @@
-"""The records that a kind of request is written with, and the plans that demonstrations follow."""
+"""The records that a kind of request is written with."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from streakline.tasks.toolworld.phrases import PHRASES
 from streakline.tasks.toolworld.values import Values
-from streakline.types import JSON, Task, ToolCall
-
-__all__ = [
-    "Draft",
-    "Habit",
-    "Kind",
-    "Plan",
-    "Steps",
-    "call",
-    "drop_first_step",
-    "keep_first_call",
-    "replace_first_turn",
-]
+from streakline.types import JSON, ToolCall
 
 Steps: TypeAlias = "tuple[tuple[ToolCall, ...], ...]"
 """[steps][calls] of one user turn; calls of a step do not depend on each other."""
 Plan: TypeAlias = "tuple[Steps, ...]"
 """[user turns] of `Steps`, as in `Task.gold`."""
+State: TypeAlias = "dict[str, dict[str, JSON]]"
+"""Simulator -> parts of its scenario."""
 
 
 def call(name: str, /, **arguments: JSON) -> ToolCall:
     """A call with keyword arguments."""
     return ToolCall(name=name, arguments=arguments)
+
+
+def in_turn(*calls: ToolCall) -> Steps:
+    """Steps of one call each."""
+    return tuple((each,) for each in calls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,49 +49,18 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habit:
-    """A mistake that demonstrations of a kind show on purpose, so that there is something to learn beyond them."""
-
-    name: str
-    """Short name, as it stands in reports."""
-    description: str
-    """What is done wrong, in a sentence."""
-    share: float
-    """Default probability that a demonstration of the kind shows it."""
-    apply: Callable[[Task, random.Random], Plan]
-    """Makes the wrong plan of a task from its gold."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind of request."""
 
     name: str
     """Unique name, the unit of per-kind reporting."""
-    simulators: tuple[str, ...]
-    """Where its tools come from, the most important one first."""
+    simulators: tuple[str, ...] = ()
+    """Where its tools come from, the most important one first; empty = from anywhere."""
     draft: Callable[[Values], Draft]
     """Draws one request; the values know their split."""
-    habit: Habit | None = None
-    """What its demonstrations may do wrong; None = nothing."""
     follows: bool = False
     """Whether it may follow another kind as a further user turn: one easy call, always demonstrated right."""
 
     def wording(self, draft: Draft, values: Values) -> tuple[str, ...]:
         """Texts of a draft by user turn: its own, or a phrase of the split that is filled with its values."""
         return draft.texts or tuple(values.pick(PHRASES[self.name][values.split]).format(**draft.values).split(" | "))
-
-
-def drop_first_step(task: Task) -> Plan:
-    """Gold without the first step of the first user turn."""
-    return replace_first_turn(task, task.gold[0][1:])
-
-
-def keep_first_call(task: Task) -> Plan:
-    """Gold whose first user turn ends after its first call."""
-    return replace_first_turn(task, ((task.gold[0][0][0],),))
-
-
-def replace_first_turn(task: Task, steps: Steps) -> Plan:
-    """Gold with other steps in the first user turn."""
-    return (steps, *task.gold[1:])

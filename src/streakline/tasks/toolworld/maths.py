@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from streakline.tasks.toolworld.kinds import Draft, Habit, Kind, call, keep_first_call
+from streakline.tasks.toolworld.kinds import Draft, Kind, call, in_turn
 from streakline.tasks.toolworld.values import Values, owner
-
-__all__ = ["MATHS_KINDS", "owned_sum"]
 
 
 def owned_sum(values: Values) -> tuple[int, int, int]:
@@ -19,20 +17,8 @@ def owned_sum(values: Values) -> tuple[int, int, int]:
 def _sum_then_scale(values: Values) -> Draft:
     first, second, total = owned_sum(values)
     factor = values.number(11, 99)
-    steps = ((call("add", a=first, b=second),), (call("multiply", a=total, b=factor),))
+    steps = in_turn(call("add", a=first, b=second), call("multiply", a=total, b=factor))
     return Draft(values={"first": first, "second": second, "factor": factor}, gold=(steps,))
 
 
-MATHS_KINDS = (
-    Kind(
-        name="sum_then_scale",
-        simulators=("MathAPI",),
-        draft=_sum_then_scale,
-        habit=Habit(
-            name="stops_early",
-            description="stops after the sum",
-            share=0.05,
-            apply=lambda task, _: keep_first_call(task),
-        ),
-    ),
-)
+MATHS_KINDS = (Kind(name="sum_then_scale", simulators=("MathAPI",), draft=_sum_then_scale),)

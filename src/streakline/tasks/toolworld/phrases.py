@@ -9,20 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
 
-from streakline.tasks.toolworld.values import SPLITS, Split
+from streakline.tasks.toolworld.values import Split
 
-__all__ = ["PHRASES", "Phrases"]
-
-Phrases: TypeAlias = "Mapping[Split, tuple[str, ...]]"
-"""Templates by split."""
-
-
-def _read() -> dict[str, Phrases]:
-    rows = json.loads(Path(__file__).with_name("phrases.json").read_text(encoding="utf-8"))
-    return {kind: {split: tuple(splits[split]) for split in SPLITS} for kind, splits in rows.items()}
-
-
-PHRASES: Mapping[str, Phrases] = _read()
-"""Templates by kind."""
+PHRASES: Mapping[str, Mapping[Split, tuple[str, ...]]] = {
+    kind: {split: tuple(phrases) for split, phrases in splits.items()}
+    for kind, splits in json.loads(Path(__file__).with_name("phrases.json").read_text(encoding="utf-8")).items()
+}
+"""Kind -> split -> templates."""

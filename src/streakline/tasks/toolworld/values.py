@@ -15,14 +15,12 @@ from typing import Literal, TypeAlias, TypeVar, final
 from streakline.errors import ConfigError
 from streakline.types import Task
 
-__all__ = ["SPLITS", "Split", "Values", "owner", "split_of"]
-
 Split: TypeAlias = Literal["base", "train", "validation", "test"]
 T = TypeVar("T")
 Value = TypeVar("Value", str, int, float)
 
 SPLITS: tuple[Split, ...] = ("base", "train", "validation", "test")
-"""`base` teaches a model from scratch to call and to copy; the others are the task proper."""
+"""`base` is for the tasks that tools/make_base.py trains on; the others are the task proper."""
 
 _OWNERS: tuple[Split, ...] = ("base", "base", "base", "base", "train", "train", "validation", "test")
 _DRAWS = 10_000
@@ -57,12 +55,7 @@ def split_of(task: Task) -> Split:
 
 @final
 class Values:
-    """Draws values of one split for one task, no value twice.
-
-    Args:
-        rng: Source of randomness, advanced by each draw.
-        split: Whose values to draw.
-    """
+    """Draws values of one split for one task, no value twice. Each draw advances `rng`."""
 
     def __init__(self, rng: random.Random, *, split: Split) -> None:
         self.rng = rng

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from base_tasks.stage import Stage
 from streakline.tasks.toolworld.maths import owned_sum
-from streakline.tasks.toolworld.stage import Stage
 from streakline.tasks.toolworld.vehicle import gallons, liter_amounts
 from streakline.types import JSON
-
-__all__ = ["ARGUMENTS", "CONSUMERS", "READERS"]
 
 Arguments: TypeAlias = dict[str, JSON]
 

@@ -1,4 +1,4 @@
-"""Requests of the `base` split that dictate calls word for word, over all tools: practice in format and copying."""
+"""Requests that dictate calls word for word, over all tools: practice in format and copying."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from streakline.tasks.toolworld.catalogue import simulator_of, tool_catalogue
+from base_tasks.stage import Stage
+from base_tasks.tool_arguments import ARGUMENTS, CONSUMERS, READERS
+from streakline.tasks.toolworld.catalogue import required_arguments, simulator_of, tool_catalogue
 from streakline.tasks.toolworld.kinds import Draft, Kind, Plan
-from streakline.tasks.toolworld.stage import Stage
-from streakline.tasks.toolworld.tool_arguments import ARGUMENTS, CONSUMERS, READERS
 from streakline.tasks.toolworld.values import Values
-from streakline.tasks.toolworld.withheld import REFUSAL, required_arguments
+from streakline.tasks.toolworld.withheld import REFUSAL
 from streakline.types import JSON, ToolCall
-
-__all__ = ["DICTATED"]
 
 _TOOLS = tuple(ARGUMENTS)
 _SHAPES = (
@@ -97,13 +95,7 @@ def _unavailable(values: Values) -> Draft:
     return Draft(gold=((),), state=stage.state({simulator_of(tool)}), replies=(REFUSAL,), withheld=tool, texts=(text,))
 
 
-def _draft(
-    stage: Stage,
-    *,
-    texts: Sequence[str],
-    gold: Plan,
-    replies: tuple[str, ...] = (),
-) -> Draft:
+def _draft(stage: Stage, *, texts: Sequence[str], gold: Plan, replies: tuple[str, ...] = ()) -> Draft:
     simulators = {simulator_of(call.name) for steps in gold for calls in steps for call in calls}
     return Draft(gold=gold, state=stage.state(simulators), replies=replies, texts=tuple(texts))
 
@@ -143,5 +135,5 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-DICTATED = Kind(name="dictated", simulators=(), draft=_dictated)
+DICTATED = Kind(name="dictated", draft=_dictated)
 """The kind of all dictated requests."""
