@@ -116,7 +116,7 @@ values = st.one_of(
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(sorted(SCHEMA["properties"])), values))
-def test_the_quick_checks_agree_with_the_validator(arguments):
+def test_arguments_are_faulty_where_json_schema_says_so_or_an_integer_is_written_as_a_float(arguments):
     expected = "name" in arguments and Draft202012Validator(SCHEMA).is_valid(arguments)
     integral = [arguments.get("count"), *(arguments["sizes"] if isinstance(arguments.get("sizes"), list) else [])]
     expected = expected and not any(isinstance(value, float) for value in integral)

@@ -21,9 +21,9 @@ TASK = world(gold=((MAKE,), (READ,)), task_id="test/two-turns")
 ASK = world(gold=((), (MAKE,)), task_id="test/ask-first")
 
 
-def score(task, *turns, termination=Termination.ANSWER, **options):
+def score(task, *turns, termination=Termination.ANSWER):
     trajectory = episode(task, [[[item] for item in turn] for turn in turns], termination=termination)
-    return StateSuccess(**options).score(task, trajectory)
+    return StateSuccess().score(task, trajectory)
 
 
 @pytest.mark.parametrize(
@@ -66,24 +66,9 @@ def test_reads_are_counted_and_their_order_does_not_matter():
     assert score(twice, [MAKE, READ]) == 0.0
 
 
-def test_a_share_of_user_turns_can_be_given():
-    assert score(TASK, [MAKE], [], partial=True) == 0.5
-    assert score(TASK, [MAKE], [READ], partial=True) == 1.0
-    assert score(ASK, [], [], partial=True) == 0.5
-
-
-def test_only_the_end_can_be_compared():
-    assert score(TASK, [], [READ, MAKE], final_only=True) == 1.0
-    assert score(TASK, [MAKE], [], final_only=True) == 0.0
-    assert score(ASK, [READ], [MAKE], final_only=True) == 0.0
-    assert score(TASK, [READ, MAKE], final_only=True) == 0.0
-
-
 @pytest.mark.parametrize("termination", [Termination.LENGTH, Termination.MAX_TURNS, Termination.REPEATED_CALL])
-def test_a_turn_that_was_cut_off_is_wrong_unless_that_is_allowed(termination):
+def test_an_episode_that_was_cut_off_is_wrong(termination):
     assert score(TASK, [MAKE], [READ], termination=termination) == 0.0
-    assert score(TASK, [MAKE], [READ], termination=termination, require_answer=False) == 1.0
-    assert score(TASK, [MAKE], [READ], termination=termination, partial=True) == 0.5
 
 
 @pytest.mark.parametrize("termination", [Termination.TOOL_ERROR, Termination.ENGINE_ERROR])
@@ -115,11 +100,6 @@ def test_a_task_without_world_or_gold_is_refused():
     for task in (dataclasses.replace(TASK, simulators=()), dataclasses.replace(TASK, gold=())):
         with pytest.raises(ConfigError, match="simulators and gold calls"):
             score(task, [], [])
-
-
-def test_partial_and_final_only_exclude_each_other():
-    with pytest.raises(ConfigError, match="without `final_only`"):
-        StateSuccess(partial=True, final_only=True)
 
 
 def mutated(gold, rng):

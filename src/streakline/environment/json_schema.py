@@ -2,23 +2,18 @@
 
 Sources write types in their own way (`dict`, `float`, `ArrayList`); `to_json_schema` brings them to JSON Schema.
 `argument_errors` checks literal arguments: integers pass as numbers, booleans pass as neither, 2.0 is no integer,
-and an argument that the schema doesn't name is refused. Validators are compiled once a schema.
+and an argument that the schema doesn't name is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping
 
 from jsonschema import Draft202012Validator
-from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 
 from streakline.types import JSON
-
-__all__ = ["argument_errors", "to_json_schema"]
 
 _TYPES = {
     **dict.fromkeys(("dict", "object", "HashMap", "Hashtable"), "object"),
@@ -33,15 +28,18 @@ _TYPES = {
 _SHOWN_CHARACTERS = 80
 """How much of a wrong value an error repeats to the model."""
 
+_Validator = extend(
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    ),
+)
+
 
 def to_json_schema(schema: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Bring one parameter, or the whole parameter object, to JSON Schema.
+    """Bring one parameter, or the whole parameter object, to JSON Schema, with all that is nested in it.
 
-    Args:
-        schema: Schema with the source's type names, nested by `properties` and `items`.
-
-    Returns:
-        A new schema. Unknown type names become `string`, as upstream does; a `required` that is no list is dropped.
+    Unknown type names become `string`, as upstream does; a `required` that is no list is dropped.
     """
     result = {key: value for key, value in schema.items() if key != "required" or isinstance(value, list)}
     kind = schema.get("type")
@@ -60,15 +58,7 @@ def to_json_schema(schema: Mapping[str, JSON]) -> dict[str, JSON]:
 
 
 def argument_errors(arguments: Mapping[str, JSON], *, parameters: Mapping[str, JSON]) -> str:
-    """Say what is wrong with the arguments of a call.
-
-    Args:
-        arguments: Literal arguments by name.
-        parameters: JSON Schema of an object type.
-
-    Returns:
-        One sentence for the model, about the first fault; empty = nothing is wrong.
-    """
+    """Say in one sentence for the model what the first fault of literal arguments is; empty = there is none."""
     properties, required = parameters.get("properties"), parameters.get("required")
     known = properties if isinstance(properties, dict) else {}
     for name in required if isinstance(required, list) else []:
@@ -78,11 +68,10 @@ def argument_errors(arguments: Mapping[str, JSON], *, parameters: Mapping[str, J
         if name not in known:
             accepted = ", ".join(f"`{key}`" for key in known) or "none"
             return f"Expected only these arguments: {accepted}, but got `{_shortened(name)}`"
-    compiled = _compiled(parameters)
-    if all(name in compiled.simple and compiled.simple[name](value) for name, value in arguments.items()):
-        return ""
     try:
-        error = next(compiled.validator.iter_errors(arguments), None)
+        faults = _Validator(parameters).iter_errors(arguments)
+        # By keyword within a place: what an `enum` allows says more than its `type`.
+        error = min(faults, key=lambda fault: ([*map(str, fault.absolute_path)], fault.validator), default=None)
     except RecursionError:
         return "Expected arguments of moderate depth, but got deeper ones"
     if error is None:
@@ -110,62 +99,3 @@ def _shown(value: object) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-_Validator = extend(
-    Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: _is_integer(value)),
-)
-
-_SIMPLE_CHECKS: Mapping[str, Callable[[object], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": _is_integer,
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "boolean": lambda value: isinstance(value, bool),
-}
-_NOTES = frozenset({"description", "type", "default", "title", "format", "optional", "examples"})
-"""Keywords that say nothing more about a value than its type."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """A schema ready for use."""
-
-    validator: Validator
-    """Checks everything and words the fault."""
-    simple: dict[str, Callable[[object], bool]]
-    """Checks of the parameters that are constrained by a plain type alone, some 30 times faster."""
-
-
-_KEPT_IDENTITIES = 8192
-_by_identity: dict[int, tuple[Mapping[str, JSON], _Compiled]] = {}
-"""Schema object's id -> the schema (held, so that the id stays its own) and its compiled form."""
-
-
-def _compiled(parameters: Mapping[str, JSON]) -> _Compiled:
-    entry = _by_identity.get(id(parameters))
-    if entry is not None:
-        return entry[1]
-    compiled = _compile(json.dumps(parameters, sort_keys=True))
-    if len(_by_identity) >= _KEPT_IDENTITIES:
-        _by_identity.clear()
-    _by_identity[id(parameters)] = (parameters, compiled)
-    return compiled
-
-
-@lru_cache(maxsize=4096)
-def _compile(text: str) -> _Compiled:
-    schema = json.loads(text)
-    simple = {
-        name: _SIMPLE_CHECKS[value["type"]]
-        for name, value in schema.get("properties", {}).items()
-        if value.get("type") in _SIMPLE_CHECKS and value.keys() <= _NOTES
-    }
-    # Keywords of the whole object other than these two speak of several parameters at once.
-    if not schema.keys() <= _NOTES | {"properties", "required"}:
-        simple = {}
-    return _Compiled(validator=_Validator(schema), simple=simple)
