@@ -151,12 +151,14 @@ def _create(path: Path) -> None:
     try:
         with closing(sqlite3.connect(new, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             for statement in _SCHEMA:
                 connection.execute(statement)
             write_meta(connection, "schema_version", str(SCHEMA_VERSION))
             write_meta(connection, "digest", f"{0:064x}")
+            connection.execute("COMMIT")
         os.link(new, path)
     except FileExistsError:
         pass  # Another process was first.
