@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from streakline.types import JSON, Task, ToolCall, ToolResult
 
-__all__ = ["Environment", "EnvironmentFactory"]
-
 
 class Environment(ABC):
     """One episode of one task. Single use: make a new one for each trajectory.
@@ -19,21 +17,13 @@ class Environment(ABC):
 
     @abstractmethod
     def begin_user_turn(self, index: int) -> None:
-        """Start a user turn, which may reveal tools. Called once for each turn, in order, before its calls.
-
-        Args:
-            index: 0-based user turn.
-        """
+        """Start a 0-based user turn, which may reveal tools. Called once for each, in order, before its calls."""
 
     @abstractmethod
     def execute(self, call: ToolCall) -> ToolResult:
-        """Run one call.
+        """Run one call, whose name and arguments can be anything.
 
-        Args:
-            call: What the model asked for; its name and arguments can be anything.
-
-        Returns:
-            The result, or an error result that tells the model what to mend. Never raises for what the model did.
+        Never raises for what the model did: an error result tells the model what to mend.
         """
 
     @abstractmethod

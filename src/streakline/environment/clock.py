@@ -17,8 +17,6 @@ from typing import Self
 
 from streakline.errors import DataError
 
-__all__ = ["FrozenDatetime", "frozen_clock", "parse_clock"]
-
 _MOMENT: ContextVar[FrozenDatetime | None] = ContextVar("streakline_clock", default=None)
 
 
@@ -77,14 +75,7 @@ def frozen_clock(moment: real.datetime) -> Iterator[None]:
 
 @lru_cache(maxsize=4096)
 def parse_clock(text: str) -> FrozenDatetime:
-    """Read a task's clock.
-
-    Args:
-        text: ISO 8601 local time, without a time zone.
-
-    Raises:
-        DataError: It is no such time.
-    """
+    """Read a task's clock: ISO 8601 local time without a time zone; anything else is a `DataError`."""
     try:
         moment = real.datetime.fromisoformat(text)
     except ValueError:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from streakline.types import JSON
 
-__all__ = ["refusal"]
-
 _MAX_DIGITS = 1000
 """Digits of precision that a calculation may ask for."""
 _MAX_POWER_BITS = 14_000

@@ -17,8 +17,6 @@ from streakline.environment.workers import run_with_timeout
 from streakline.errors import ConfigError, DataError
 from streakline.types import JSON, Task, ToolCall, ToolResult, ToolSchema
 
-__all__ = ["LiveEnvironment", "call_fault"]
-
 _SHOWN_NAME = 80
 """Characters of an unknown name that an error repeats to the model."""
 
@@ -133,14 +131,9 @@ class LiveEnvironment(Environment):
 
 
 def call_fault(call: ToolCall, *, visible: Mapping[str, ToolSchema]) -> str:
-    """Say why a call may not run: an unknown tool, arguments that don't fit, or a calculation without end.
+    """Say why a call may not run, in one sentence for the model; empty = it may.
 
-    Args:
-        call: Anything that a model wrote.
-        visible: Tools that it may call, by name.
-
-    Returns:
-        One sentence for the model; empty = it may run.
+    It names a tool that is not among the `visible` ones, its arguments don't fit, or its calculation would not end.
     """
     schema = visible.get(call.name)
     if schema is None:

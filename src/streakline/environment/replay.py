@@ -11,8 +11,6 @@ from streakline.environment.live import LiveEnvironment
 from streakline.environment.simulators import state_digest
 from streakline.types import JSON, Task, ToolCall, ToolResult
 
-__all__ = ["TurnOutcome", "gold_outcomes", "replay", "result_key"]
-
 _KEPT_GOLD = 4096
 _gold: OrderedDict[str, tuple[Task, tuple[TurnOutcome, ...]]] = OrderedDict()
 """Task id -> the task and what its gold calls lead to; least recently used first."""
@@ -31,16 +29,7 @@ class TurnOutcome:
 def replay(
     task: Task, calls_by_user_turn: Sequence[Sequence[ToolCall]], *, timeout_s: float | None = 5.0
 ) -> list[TurnOutcome]:
-    """Execute calls in a fresh world of the task.
-
-    Args:
-        task: Whose world.
-        calls_by_user_turn: [user turns][calls] in the order in which they were made.
-        timeout_s: Seconds that one call may take; None = no limit.
-
-    Returns:
-        [user turns] state and results after each of them.
-    """
+    """Execute [user turns][calls] in a fresh world of the task, each call in at most `timeout_s` (None = no limit)."""
     environment = LiveEnvironment(task, timeout_s=timeout_s)
     outcomes = []
     for index, calls in enumerate(calls_by_user_turn):
@@ -51,11 +40,7 @@ def replay(
 
 
 def gold_outcomes(task: Task) -> tuple[TurnOutcome, ...]:
-    """What the task's gold calls lead to, executed once a task.
-
-    Returns:
-        [user turns], empty where the task has no gold.
-    """
+    """[user turns] what the task's gold calls lead to, executed once a task."""
     entry = _gold.get(task.id)
     if entry is not None and (entry[0] is task or entry[0] == task):
         _gold.move_to_end(task.id)

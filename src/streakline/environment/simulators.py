@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
-from collections.abc import Callable, ItemsView, Iterable, Mapping
+from collections.abc import Callable, ItemsView, Mapping
 from datetime import datetime
 from functools import cache
 from inspect import isfunction
@@ -23,20 +23,6 @@ from streakline.environment.clock import FrozenDatetime
 from streakline.environment.json_schema import to_json_schema
 from streakline.errors import ConfigError, DataError, MissingDependencyError
 from streakline.types import JSON, ToolSchema
-
-__all__ = [
-    "INSTALL_COMMAND",
-    "SIMULATORS",
-    "bfcl_folder",
-    "create_simulator",
-    "plain_copy",
-    "read_tool_schemas",
-    "state_digest",
-    "state_snapshot",
-    "to_plain",
-    "tool_functions",
-    "tool_schemas",
-]
 
 INSTALL_COMMAND = "pip install '.[bfcl]' && pip install --no-deps -r requirements/no-deps.txt"
 """Installs `bfcl-eval` without its pins, which can't be met beside ours."""
@@ -59,11 +45,7 @@ _BRIEF = "Tool description: "
 
 
 def bfcl_folder() -> Path:
-    """Folder of the installed `bfcl_eval` package, found without importing it.
-
-    Raises:
-        MissingDependencyError: It is not installed.
-    """
+    """Folder of the installed `bfcl_eval` package, found without importing it; `MissingDependencyError` = none."""
     spec = importlib.util.find_spec("bfcl_eval")
     if spec is None or not spec.submodule_search_locations:
         raise MissingDependencyError(f"Expected bfcl-eval to be installed, but got nothing: run `{INSTALL_COMMAND}`")
@@ -73,14 +55,8 @@ def bfcl_folder() -> Path:
 def create_simulator(name: str, *, scenario: Mapping[str, JSON], long_context: bool = False) -> object:
     """Make a fresh instance that shares nothing with the scenario, the module or other instances.
 
-    Args:
-        name: One of `SIMULATORS`.
-        scenario: What it loads; empty = its own defaults.
-        long_context: Whether it pads its state as BFCL's long-context category does.
-
-    Raises:
-        ConfigError: There is no such simulator.
-        DataError: It can't load the scenario.
+    An empty scenario leaves it at its own defaults; one that it can't load is a `DataError`, an unknown name a
+    `ConfigError`. With `long_context` it pads its state as BFCL's category of that name does.
     """
     cls = _simulator_class(name)
     instance = cls()
@@ -107,13 +83,7 @@ def tool_functions(name: str) -> Mapping[str, Callable[..., object]]:
 def tool_schemas(name: str, *, brief: bool = False) -> tuple[ToolSchema, ...]:
     """Schemas of a simulator's tools, in the source's order, normalised to JSON Schema.
 
-    Args:
-        name: One of `SIMULATORS`.
-        brief: Leave out the description of the application, which the source repeats in each tool.
-
-    Raises:
-        ConfigError: There is no such simulator.
-        DataError: A line of the schema file is malformed.
+    `brief` leaves out the description of the application, which the source repeats in each tool.
     """
     return read_tool_schemas(bfcl_folder() / "data" / "multi_turn_func_doc" / f"{_module_name(name)}.json", brief=brief)
 
@@ -204,12 +174,8 @@ def plain_copy(value: object) -> object:
 
 def _module_name(name: str) -> str:
     if name not in SIMULATORS:
-        raise ConfigError(f"Expected a simulator among {_listed(SIMULATORS)}, but got {name!r}")
+        raise ConfigError(f"Expected a simulator among {', '.join(sorted(SIMULATORS))}, but got {name!r}")
     return SIMULATORS[name]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 @cache

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Generic, TypeVar
 
-__all__ = ["run_with_timeout"]
-
 T = TypeVar("T")
 
 _idle: deque[_Worker] = deque()
@@ -70,14 +68,9 @@ class _Worker:
 
 
 def run_with_timeout(function: Callable[[], T], *, timeout_s: float) -> T:
-    """Run `function` on another thread and wait for it at most `timeout_s` seconds.
+    """Run `function` on another thread, and return or raise what it does.
 
-    Returns:
-        What it returns.
-
-    Raises:
-        TimeoutError: It was not done in time; it may still be running.
-        BaseException: Whatever it raised.
+    After `timeout_s` seconds that is a `TimeoutError`, although it may still be running.
     """
     job: _Job[T] = _Job(function)
     try:

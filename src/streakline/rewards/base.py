@@ -11,8 +11,6 @@ from typing import final
 from streakline.errors import ConfigError, RecordError
 from streakline.types import Task, Trajectory
 
-__all__ = ["Reward", "RewardTerm"]
-
 
 class RewardTerm(ABC):
     """One signal about how good a trajectory is.
@@ -23,15 +21,7 @@ class RewardTerm(ABC):
 
     @abstractmethod
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
-        """Judge one trajectory.
-
-        Args:
-            task: What was attempted.
-            trajectory: The episode, not scored yet.
-
-        Returns:
-            A finite number, usually in [0, 1]; None = could not be judged.
-        """
+        """Judge one trajectory by a finite number, usually in [0, 1]; None = could not be judged."""
 
 
 @final
@@ -66,14 +56,7 @@ class Reward:
         return self._weights
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Trajectory:
-        """Score one trajectory.
-
-        Args:
-            task: What was attempted.
-            trajectory: An episode of it.
-
-        Returns:
-            A copy with `reward` and `reward_terms`; the reward is None where no weighted term could be scored.
+        """Copy of a trajectory with `reward` and `reward_terms`; the reward is None where no weighted term has a score.
 
         Raises:
             RecordError: The trajectory belongs to another task, or a term gave NaN or infinity.

@@ -24,8 +24,6 @@ from streakline.environment.simulators import INSTALL_COMMAND, bfcl_folder, tool
 from streakline.errors import MissingDependencyError
 from streakline.types import JSON, Task, ToolCall
 
-__all__ = ["check_multi_turn", "check_single_turn", "rebuilt_source"]
-
 _MODEL_TABLE = "bfcl_eval.constants.model_config"
 _AST_CHECKER = "bfcl_eval.eval_checker.ast_eval.ast_checker"
 _MULTI_TURN = "bfcl_eval.eval_checker.multi_turn_eval"
@@ -47,15 +45,8 @@ def check_single_turn(
 ) -> bool:
     """Ask upstream's syntax-tree checker whether the calls of one response are right.
 
-    Args:
-        calls: Parsed calls in order.
-        functions: The source's function descriptions, with the source's types.
-        accepted: One accepted call each, `{function: {parameter: [values]}}`.
-        category: BFCL category, which decides how many calls there are and whether their order matters.
-        language: `python`, `java` or `javascript`.
-
-    Raises:
-        MissingDependencyError: `bfcl-eval` is not installed.
+    `functions` are the source's descriptions, with the source's types; `accepted` has an item a call, `{function:
+    {parameter: [values]}}`; the category decides how many calls there are and whether their order matters.
     """
     checker, languages = _ast_checker()
     output = [{call.name: dict(call.arguments)} for call in calls]
@@ -67,15 +58,7 @@ def check_single_turn(
 
 
 def check_multi_turn(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) -> bool:
-    """Ask upstream's multi-turn checker whether the calls of an episode are right.
-
-    Args:
-        task: A task of a multi-turn category.
-        steps: [user turns][assistant turns that called something][calls].
-
-    Raises:
-        MissingDependencyError: `bfcl-eval` is not installed.
-    """
+    """Ask upstream's multi-turn checker whether [user turns][assistant turns with calls][calls] are right."""
     for name in task.simulators:
         tool_functions(name)  # gives the simulators' modules their frozen clock before upstream imports them
     checker, worlds = _multi_turn_checker()
@@ -100,12 +83,7 @@ def check_multi_turn(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) 
 def rebuilt_source(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) -> list[list[list[str]]]:
     """Write calls as the Python source that upstream evaluates: known names, literal arguments, nothing else.
 
-    Args:
-        task: Whose tools were visible.
-        steps: [user turns][assistant turns][calls].
-
-    Returns:
-        The same nesting. Calls that the environment refused are replaced by one that has no effect.
+    The nesting stays. Calls that the environment refused are replaced by one that has no effect.
     """
     visible = {schema.name: schema for schema in task.tools}
     source = []

@@ -13,8 +13,6 @@ from streakline.rewards.executed import executed_calls
 from streakline.tasks.bfcl_source import MULTI_TURN, WITHOUT_ANSWERS, data_folder, json_list, language, read_rows
 from streakline.types import JSON, Task, Trajectory
 
-__all__ = ["OfficialBFCL"]
-
 
 @final
 class OfficialBFCL(RewardTerm):

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from streakline.types import ToolCall, Trajectory
 
-__all__ = ["executed_calls"]
-
 
 def executed_calls(trajectory: Trajectory, *, num_user_turns: int) -> tuple[tuple[tuple[ToolCall, ...], ...], ...]:
-    """Calls that got a result, in order.
+    """[user turns][assistant turns that called something][calls] that got a result, in order.
 
-    Args:
-        trajectory: An episode; calls of a turn without results never ran (a cap ended the episode first).
-        num_user_turns: User turns of the task.
-
-    Returns:
-        [user turns][assistant turns that called something][calls].
+    Calls of a turn without results never ran: a cap ended the episode first.
     """
     steps: list[list[tuple[ToolCall, ...]]] = [[] for _ in range(num_user_turns)]
     for turn in trajectory.turns:

@@ -9,8 +9,6 @@ from typing import final
 from streakline.errors import DataError
 from streakline.types import Task
 
-__all__ = ["ListTaskSet", "TaskSet"]
-
 
 class TaskSet(ABC):
     """A sized source of tasks. The same index always gives an equal task, in every process.

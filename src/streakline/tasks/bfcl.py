@@ -35,8 +35,6 @@ from streakline.tasks.bfcl_source import (
 from streakline.tasks.exclusions import bfcl_exclusions
 from streakline.types import JSON, Message, Role, Task, ToolCall, ToolSchema
 
-__all__ = ["BFCLTaskSet"]
-
 _MORE_TOOLS = "I have updated some more functions you can choose from. What about now?"
 """Upstream's request of a user turn that only brings new tools."""
 
@@ -98,7 +96,7 @@ class BFCLTaskSet(TaskSet):
         answers: dict[str, Row] = {}
         if self._category not in WITHOUT_ANSWERS:
             answers = {str(row.data["id"]): row for row in read_rows(folder / "possible_answer" / name)}
-        left_out = bfcl_exclusions().reasons if self._exclusions else {}
+        left_out = bfcl_exclusions() if self._exclusions else {}
         rows = [row for row in read_rows(folder / name) if self._task_id(row) not in left_out]
         return tuple(self._task(row, answers, folder) for row in rows[self._window])
 

@@ -15,18 +15,12 @@ from streakline.errors import DataError
 from streakline.tasks.bfcl_source import json_list
 from streakline.types import JSON, ToolCall
 
-__all__ = ["example_call", "parse_call"]
-
 
 def parse_call(source: str, *, functions: Mapping[str, Callable[..., object]]) -> ToolCall:
-    """Parse one call written as Python source.
+    """Parse one call written as Python source, such as `mv(source='a', destination='b')` or `sort('final_report.pdf')`.
 
-    Args:
-        source: Such as `mv(source='a', destination='b')` or `sort('final_report.pdf')`.
-        functions: Method of each tool, whose signature names positional arguments.
-
-    Raises:
-        DataError: It is no call of a known tool with literal arguments.
+    The signatures of `functions` (the method of each tool) name positional arguments. Anything but a call of a known
+    tool with literal arguments is a `DataError`.
     """
     try:
         node = ast.parse(source, mode="eval").body
@@ -47,17 +41,11 @@ def parse_call(source: str, *, functions: Mapping[str, Callable[..., object]]) -
 
 
 def example_call(accepted: Mapping[str, JSON], *, functions: Sequence[JSON], language: str) -> ToolCall:
-    """Make one right call out of the values that are accepted for each parameter.
+    """Make one right call out of the values that are accepted, `{function: {parameter: [accepted values]}}`.
 
-    Parameters that may be left out are left out; of several accepted values the first is taken.
-
-    Args:
-        accepted: `{function: {parameter: [accepted values]}}`; an accepted `""` means that it may be left out.
-        functions: The source's function descriptions, with the source's types.
-        language: `python`, `java` or `javascript`; arguments of the latter two are written as their literals.
-
-    Raises:
-        DataError: The answer names a function that isn't described, or isn't of this form.
+    Parameters that may be left out (`""` is among the values) are; of several accepted values the first is taken.
+    `functions` are the source's descriptions, with the source's types. In `java` and `javascript` arguments are written
+    as the language's literals. An answer of another form, or one whose function isn't described, is a `DataError`.
     """
     if len(accepted) != 1:
         raise DataError(f"Expected an answer to name one function, but got {sorted(accepted)}")

@@ -16,19 +16,6 @@ from streakline.environment.simulators import bfcl_folder
 from streakline.errors import ConfigError, DataError
 from streakline.types import JSON
 
-__all__ = [
-    "CATEGORIES",
-    "MULTI_TURN",
-    "WITHOUT_ANSWERS",
-    "Row",
-    "check_category",
-    "data_folder",
-    "json_list",
-    "json_object",
-    "language",
-    "read_rows",
-]
-
 CATEGORIES = (
     "simple_python",
     "simple_java",
@@ -74,11 +61,7 @@ class Row:
 
 
 def check_category(category: str) -> None:
-    """Refuse what can't be loaded.
-
-    Raises:
-        ConfigError: The category is unknown, or one that is left out on purpose.
-    """
+    """Raise `ConfigError` for a category that is unknown, or left out on purpose."""
     for prefix, reason in _REFUSED.items():
         if category.startswith(prefix):
             raise ConfigError(f"Expected a BFCL category that can be run offline, but got {category!r}: {reason}")
@@ -92,15 +75,7 @@ def language(category: str) -> str:
 
 
 def data_folder(data_dir: str | None) -> Path:
-    """Folder of the question files.
-
-    Args:
-        data_dir: A folder laid out like `bfcl_eval/data`; None = that of the installed package.
-
-    Raises:
-        DataError: There is no such folder.
-        MissingDependencyError: None is given and `bfcl-eval` is not installed.
-    """
+    """Folder of the question files: `data_dir`, laid out like `bfcl_eval/data`, or else the installed package's."""
     folder = bfcl_folder() / "data" if data_dir is None else Path(data_dir)
     if not folder.is_dir():
         raise DataError(f"Expected `data_dir` to be a folder with BFCL_v4_*.json files, but got {folder}")
@@ -109,11 +84,7 @@ def data_folder(data_dir: str | None) -> Path:
 
 @lru_cache(maxsize=64)
 def read_rows(path: Path) -> tuple[Row, ...]:
-    """Read a file of JSON objects, one a line; blank lines are passed over.
-
-    Raises:
-        DataError: The file is missing, or a line is no JSON object; the message names the line.
-    """
+    """Read a file of JSON objects, one a line; blank lines are passed over. A `DataError` names the line at fault."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError as error:
@@ -136,22 +107,14 @@ def read_rows(path: Path) -> tuple[Row, ...]:
 
 
 def json_object(value: JSON, *, what: str) -> dict[str, JSON]:
-    """Check that a value is an object.
-
-    Raises:
-        DataError: It is something else.
-    """
+    """The value, which must be an object."""
     if not isinstance(value, dict):
         raise DataError(f"Expected {what} to be an object, but got {value!r}")
     return value
 
 
 def json_list(value: JSON, *, what: str) -> list[JSON]:
-    """Check that a value is a list.
-
-    Raises:
-        DataError: It is something else.
-    """
+    """The value, which must be a list."""
     if not isinstance(value, list):
         raise DataError(f"Expected {what} to be a list, but got {value!r}")
     return value
