@@ -166,6 +166,15 @@ def test_tools_are_known_by_their_entries_or_their_records(store):
     store.set_tool("find", record)
     store.set_tool("move", ToolRecord())
     assert store.tools() == {"find": record, "move": ToolRecord()}
+    store.update_tools(lambda known: {"copy": known["find"], "find": known["move"]})
+    assert store.tools() == {"copy": record, "find": ToolRecord(), "move": ToolRecord()}
+    store.verify()
+
+
+def test_the_newest_result_gives_the_time(store):
+    assert store.newest == 0.0
+    store.add([replace(ENTRY, recorded_at=2.5), replace(ENTRY, result="other", recorded_at=1.5)])
+    assert store.newest == 2.5
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -144,15 +144,13 @@ class CacheStore:
 
     def set_tool(self, name: str, record: ToolRecord) -> None:
         """Enter what is known of a tool, in place of what was."""
-        text, new = tool_text(name), _record_text(record)
         with self._transaction():
-            digest = int(self._meta("digest"), 16) + _tool_digest(text, new)
-            old = self._connection.execute("SELECT record FROM tools WHERE name = ?", (text,)).fetchone()
-            digest -= _tool_digest(text, old[0]) if old else 0
-            self._connection.execute(
-                "INSERT OR REPLACE INTO tools VALUES (?, ?, ?)", (text, new, text_checksum(text, new))
-            )
-            write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
+            self._set_tools({name: record})
+
+    def update_tools(self, change: Callable[[dict[str, ToolRecord]], Mapping[str, ToolRecord]]) -> None:
+        """Enter the records that `change` gives for those that are known, with no other writer in between."""
+        with self._transaction():
+            self._set_tools(change(self.tools()))
 
     def exact(self, key: bytes) -> Entry | None:
         """Find the result recorded under an exact key; of several the first in order."""
@@ -236,6 +234,13 @@ class CacheStore:
         """Id of the entry that was recorded last; 0 = there is none."""
         return self._number("SELECT coalesce(max(id), 0) FROM entries")
 
+    @property
+    def newest(self) -> float:
+        """Unix time of the newest result; 0 = there is none."""
+        for (value,) in self._rows("SELECT coalesce(max(recorded_at), 0.0) FROM entries"):
+            return float(value)
+        raise damaged(self.path, "no time")
+
     def digest(self) -> str:
         """Give 64 hexadecimal digits that say what the store holds.
 
@@ -264,6 +269,17 @@ class CacheStore:
             if len(self._served) == _REMEMBERED_ENTRIES:
                 self._served.clear()
             self._served[key] = entry
+
+    def _set_tools(self, records: Mapping[str, ToolRecord]) -> None:
+        digest = int(self._meta("digest"), 16)
+        for name, record in records.items():
+            text, new = tool_text(name), _record_text(record)
+            old = self._connection.execute("SELECT record FROM tools WHERE name = ?", (text,)).fetchone()
+            digest += _tool_digest(text, new) - (_tool_digest(text, old[0]) if old else 0)
+            self._connection.execute(
+                "INSERT OR REPLACE INTO tools VALUES (?, ?, ?)", (text, new, text_checksum(text, new))
+            )
+        write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
 
     def _put(self, row: Row, new_id: int) -> tuple[int, bool, bool]:
         """Insert a row or count it; gives the change of the digest, whether it is new, and whether in conflict."""
