@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from uuid import uuid4
+from tempfile import TemporaryDirectory
 
 from streakline.errors import CacheError
 
@@ -107,10 +107,9 @@ def text_checksum(name: str, value: str) -> str:
 
 
 def damaged(path: Path, found: str) -> CacheError:
-    """Say what was found in place of a cache, and how to get one."""
-    return CacheError(
-        f"Expected `{path}` to be a whole tool cache of schema version {SCHEMA_VERSION}, but got {found}; {_REBUILD}"
-    )
+    """Say in one line what was found in place of a cache, and how to get one."""
+    expected = f"Expected `{path}` to be a whole tool cache of schema version {SCHEMA_VERSION}"
+    return CacheError(f"{expected}, but got {' '.join(found.split())}; {_REBUILD}")
 
 
 @contextmanager
@@ -147,8 +146,8 @@ def _mode(path: Path, *, read_only: bool) -> str:
 def _create(path: Path) -> None:
     """Make an empty cache beside `path`, then give it its name: nobody ever opens half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{uuid4().hex}.new")
-    try:
+    with TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
+        new = Path(folder) / path.name
         with closing(sqlite3.connect(new, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN")
@@ -159,11 +158,8 @@ def _create(path: Path) -> None:
             write_meta(connection, "schema_version", str(SCHEMA_VERSION))
             write_meta(connection, "digest", f"{0:064x}")
             connection.execute("COMMIT")
-        os.link(new, path)
-    except FileExistsError:
-        pass  # Another process was first.
-    finally:
-        new.unlink(missing_ok=True)
+        with suppress(FileExistsError):  # Another process was first.
+            os.link(new, path)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int | str:

@@ -318,7 +318,9 @@ class CacheStore:
 
     def _rows(self, sql: str, *values: object) -> Iterator[Any]:
         with faults_named(self.path):
-            yield from self._connection.execute(sql, values)
+            # Not `yield from`: it would close the cursor of a reader who stopped early, maybe after the connection.
+            for row in self._connection.execute(sql, values):  # noqa: UP028
+                yield row
 
     def _number(self, sql: str) -> int:
         for (value,) in self._rows(sql):
