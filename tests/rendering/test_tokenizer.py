@@ -1,5 +1,7 @@
+import gguf
 import pytest
 from tests.fixtures.tokenizers import byte_tokenizer, chat_template
+from tokenizers import pre_tokenizers
 
 from streakline.errors import ConfigError, DataError
 from streakline.rendering.tokenizer import load_tokenizer, read_chat_template
@@ -41,10 +43,38 @@ def test_a_model_without_template_is_refused_in_one_line(bare_folder):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_tokenizer_is_named_in_one_line(tmp_path):
-    with pytest.raises(DataError, match="Expected a tokenizer at") as caught:
-        load_tokenizer(str(tmp_path / "nothing"))
+@pytest.mark.parametrize("name", ["/no/such/folder", "./nothing", "models/base/nothing", "~/no-such-folder"])
+def test_a_missing_folder_is_told_without_asking_for_a_repository(name):
+    with pytest.raises(DataError) as caught:
+        load_tokenizer(name)
+    assert str(caught.value) == f"Expected `name_or_path` to be a folder or a model id, but got {name!r}"
+
+
+def test_a_model_that_no_hub_gives_is_named_in_one_line():
+    with pytest.raises(DataError, match="Expected a tokenizer at 'nobody/nothing', but got") as caught:
+        load_tokenizer("nobody/nothing")
     assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_is_read_from_a_gguf_file(tmp_path):
+    words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "he", "ll"]
+    writer = gguf.GGUFWriter(tmp_path / "tiny.gguf", "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(words)
+    writer.add_token_types([3] * 3 + [1] * (len(words) - 3))
+    writer.add_token_merges(["h e", "l l"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    tokenizer = load_tokenizer(str(tmp_path), gguf_file="tiny.gguf", chat_template="hermes_chatml")
+    assert tokenizer.encode("hell<|im_end|>", add_special_tokens=False) == [words.index(w) for w in ("he", "ll")] + [2]
+
+
+def test_a_missing_gguf_file_is_named(folder):
+    with pytest.raises(DataError, match=r"Expected `gguf_file` to be a file in .*, but got 'nothing\.gguf'"):
+        load_tokenizer(str(folder), gguf_file="nothing.gguf")
 
 
 def test_a_missing_template_is_named_with_those_there_are(folder):

@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 import peft
 import torch
@@ -17,8 +16,7 @@ from transformers.utils import logging
 
 from streakline.errors import ConfigError, DataError
 from streakline.policy.config import LoraConfig, PolicyConfig
-
-__all__ = ["load_policy", "resolve_source"]
+from streakline.rendering.source import first_line, resolve_source
 
 
 def load_policy(config: PolicyConfig) -> PreTrainedModel | peft.PeftModel:
@@ -26,12 +24,6 @@ def load_policy(config: PolicyConfig) -> PreTrainedModel | peft.PeftModel:
 
     Transformers 5 loads a bfloat16 checkpoint as bfloat16, in which AdamW at a rate of 1e-6 changes 2% of the weights
     in 20 steps; the configured type (float32 unless told otherwise) is therefore always passed on.
-
-    Args:
-        config: What to load, and which of its weights are trained.
-
-    Returns:
-        The model in train mode.
 
     Raises:
         ConfigError: If the model has no causal language model head, `freeze` finds no parameter or leaves none, or
@@ -50,30 +42,6 @@ def load_policy(config: PolicyConfig) -> PreTrainedModel | peft.PeftModel:
     return model
 
 
-def resolve_source(name_or_path: str) -> tuple[str, bool]:
-    """Tell a folder from the name of a model on the hub, without touching the network.
-
-    Args:
-        name_or_path: What the user gave.
-
-    Returns:
-        What to load from, and whether it is local.
-
-    Raises:
-        DataError: If it can only be a folder, and there is none.
-    """
-    path = Path(name_or_path).expanduser()
-    if path.is_dir():
-        return str(path), True
-    # A hub name is `name` or `owner/name`. With an existing first part, `data/bsae` is a misspelt path.
-    is_path = path.is_absolute() or len(path.parts) != 2 or path.parts[0] in {"..", "~"}
-    if len(path.parts) == 1:
-        is_path = name_or_path.startswith(".")
-    if is_path or Path(path.parts[0]).is_dir():
-        raise DataError(f"Expected `name_or_path` to be an existing folder or a hub name, but got {name_or_path!r}")
-    return name_or_path, False
-
-
 def _initialise(config: PolicyConfig) -> PreTrainedModel:
     source, is_local = resolve_source(config.name_or_path)
     try:
@@ -83,7 +51,9 @@ def _initialise(config: PolicyConfig) -> PreTrainedModel:
     try:
         return _build(architecture, config)
     except (ValueError, ImportError) as error:
-        raise ConfigError(f"Expected `{config.name_or_path}` to be a causal LM, but got: {_line(error)}") from error
+        raise ConfigError(
+            f"Expected `{config.name_or_path}` to be a causal LM, but got: {first_line(error)}"
+        ) from error
 
 
 def _build(architecture: PreTrainedConfig, config: PolicyConfig) -> PreTrainedModel:
@@ -94,9 +64,7 @@ def _build(architecture: PreTrainedConfig, config: PolicyConfig) -> PreTrainedMo
 
 
 def _read_checkpoint(config: PolicyConfig) -> PreTrainedModel:
-    source, is_local = resolve_source(config.name_or_path)
-    if config.gguf_file is not None and is_local and not (Path(source) / config.gguf_file).is_file():
-        raise DataError(f"Expected `gguf_file` to be a file in {source}, but got {config.gguf_file!r}")
+    source, is_local = resolve_source(config.name_or_path, gguf_file=config.gguf_file)
     try:
         with _quiet_load_report():
             loaded: tuple[PreTrainedModel, Mapping[str, set[object]]] = AutoModelForCausalLM.from_pretrained(
@@ -175,7 +143,7 @@ def _add_lora(model: PreTrainedModel, lora: LoraConfig) -> peft.PeftModel:
             ),
         )
     except ValueError as error:
-        raise ConfigError(f"Expected `lora` to fit the model, but got: {_line(error)}") from error
+        raise ConfigError(f"Expected `lora` to fit the model, but got: {first_line(error)}") from error
     if not isinstance(adapted, peft.PeftModel):
         raise ConfigError(f"Expected PEFT to return a plain adapter model, but got {type(adapted).__name__}")
     return adapted
@@ -187,13 +155,10 @@ def _torch_dtype(config: PolicyConfig) -> torch.dtype:
 
 def _unreadable(name: str, *, is_local: bool, error: Exception) -> DataError:
     if is_local:
-        return DataError(f"Expected {name} to hold a causal LM in the Hugging Face layout, but got: {_line(error)}")
+        return DataError(
+            f"Expected {name} to hold a causal LM in the Hugging Face layout, but got: {first_line(error)}"
+        )
     return DataError(
         f"Expected `name_or_path` to be a folder or a model that the hub can be asked for, but got {name!r}, which is "
-        f"no folder, and: {_line(error)}"
+        f"no folder, and: {first_line(error)}"
     )
-
-
-def _line(error: Exception) -> str:
-    """First line of a message: transformers adds paragraphs of advice that do not apply here."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -8,30 +8,27 @@ from pathlib import Path
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from streakline.errors import ConfigError, DataError
+from streakline.rendering.source import first_line, resolve_source
 
-__all__ = ["load_tokenizer", "read_chat_template"]
 
+def load_tokenizer(
+    name_or_path: str, *, chat_template: str | None = None, gguf_file: str | None = None
+) -> PreTrainedTokenizerFast:
+    """Load a tokenizer from a folder or the hub, and see that it can render conversations.
 
-def load_tokenizer(name_or_path: str, *, chat_template: str | None = None) -> PreTrainedTokenizerFast:
-    """Load a tokenizer and see that it can render conversations.
-
-    Args:
-        name_or_path: Folder, or a name on the Hugging Face hub.
-        chat_template: Jinja file, or the name of a template that comes with streakline (`hermes_chatml`), in place of
-            the tokenizer's own; None = its own.
-
-    Returns:
-        The tokenizer.
+    `chat_template` is for `read_chat_template`; None = the tokenizer's own. `gguf_file` is the file in the folder that
+    holds the tokenizer; None = `tokenizer.json`.
 
     Raises:
         DataError: If there is no tokenizer of that name, or no such template file.
         ConfigError: If the tokenizer has no chat template, or is none that `tokenizers` backs.
     """
+    source, _ = resolve_source(name_or_path, gguf_file=gguf_file)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name_or_path)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"Expected a tokenizer at {name_or_path!r}, but got: {reason}") from error
+        # No `local_files_only`: transformers would write it into the tokenizer's files when they are saved again.
+        tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=gguf_file)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise DataError(f"Expected a tokenizer at {name_or_path!r}, but got: {first_line(error)}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ConfigError(
             f"Expected tokenizer {name_or_path!r} to be a fast one (tokenizer.json), but got {type(tokenizer).__name__}"
@@ -47,13 +44,7 @@ def load_tokenizer(name_or_path: str, *, chat_template: str | None = None) -> Pr
 
 
 def read_chat_template(name_or_path: str) -> str:
-    """Read a chat template.
-
-    Args:
-        name_or_path: Jinja file, or the name of a template that comes with streakline.
-
-    Returns:
-        Its source.
+    """Read the source of a chat template: a Jinja file, or one that comes with streakline by its name.
 
     Raises:
         DataError: If it is neither.
