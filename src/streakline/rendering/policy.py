@@ -11,8 +11,6 @@ from typing import Literal
 
 from streakline.errors import ConfigError
 
-__all__ = ["RenderingPolicy"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RenderingPolicy:
@@ -37,8 +35,6 @@ class RenderingPolicy:
     """`json`: results as JSON; `text`: results as lines of `key: value`."""
     tool_order: Literal["given", "sorted", "shuffled"] = "given"
     """Order of the tools in the prompt; `shuffled` depends on the task id alone, so that reruns agree."""
-    tool_call_format: Literal["hermes"] = "hermes"
-    """How the policy writes a call: Hermes `<tool_call>` blocks, as Qwen does."""
     use_family_renderer: bool = False
     """Whether to render by the `renderers` library's code for the model family, in place of the chat template."""
     family: str | None = None
@@ -52,10 +48,6 @@ class RenderingPolicy:
             raise ConfigError("Expected `template` to be 'native' with `use_family_renderer`, but got 'context'")
 
     def digest(self) -> str:
-        """Identity of the choices.
-
-        Returns:
-            SHA-256 of their canonical JSON, as 64 hexadecimal digits.
-        """
+        """Identity of the choices: SHA-256 of their canonical JSON, as 64 hexadecimal digits."""
         canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
