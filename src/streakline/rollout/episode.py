@@ -8,15 +8,13 @@ from typing import Literal, final
 
 from streakline.environment.base import Environment
 from streakline.errors import ConfigError
+from streakline.rendering.draft import TrajectoryDraft
 from streakline.rendering.hermes import ParsedAssistant
 from streakline.rendering.renderer import Renderer
-from streakline.rollout.draft import TrajectoryDraft
 from streakline.rollout.engine import GenerationRequest
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.rollout.tool_calls import CallRunner
 from streakline.types import Completion, Message, Role, Task, Termination, ToolSchema, Trajectory
-
-__all__ = ["Episode", "EpisodeConfig", "opening_messages", "opening_tools"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +65,10 @@ def opening_tools(task: Task, *, mode: Literal["connected", "turn"]) -> tuple[To
 
 @final
 class Episode:
-    """The run of one group member.
+    """The run of one group member in a fresh world.
 
-    Args:
-        task: What is attempted.
-        environment: Fresh world of the task.
-        prompt_ids: [T] its opening messages, rendered; the members of a group share them.
-        renderer: Turns messages into tokens.
-        sampling: Limits on tokens.
-        config: Limits on turns and calls.
-        group_member: Index within the group.
-        seed_of_turn: 0-based assistant turn -> seed of its draws.
+    `prompt_ids` [T] are the task's opening messages, rendered; the members of a group share them. `seed_of_turn` gives
+    the seed of the draws of a 0-based assistant turn.
     """
 
     def __init__(
@@ -100,7 +91,7 @@ class Episode:
         self._seed_of_turn = seed_of_turn
         self._messages = list(opening_messages(task, mode=config.mode))
         self._tools = list(opening_tools(task, mode=config.mode))
-        self._draft = TrajectoryDraft(prompt_ids, terminator_id=renderer.terminator_id)
+        self._draft = TrajectoryDraft(prompt_ids, terminator_id=renderer.terminator_id, is_sampled=True)
         self._calls = CallRunner(
             environment,
             tokenizer=renderer.tokenizer,
@@ -130,14 +121,7 @@ class Episode:
         return self._request(Termination.LENGTH)
 
     def advance(self, completion: Completion) -> GenerationRequest | None:
-        """Take over an assistant turn, run its calls, and go on.
-
-        Args:
-            completion: What the engine returned for the last request.
-
-        Returns:
-            The next request; None = the episode has ended.
-        """
+        """Take over the engine's answer to the last request, run its calls, and go on; None = the episode has ended."""
         self._weight_version = completion.weight_version
         self.generated_tokens += len(completion.token_ids)
         if completion.finish_reason == "error" or not completion.token_ids:
@@ -145,7 +129,9 @@ class Episode:
         parsed = self._renderer.parse(completion.token_ids)
         self._messages.append(parsed.message)
         self._turns_of_request += 1
-        if self._draft.add_turn(completion, message=parsed.message, user_turn=self._user_turn):
+        if self._draft.add_turn(
+            completion.token_ids, logprobs=completion.logprobs, message=parsed.message, user_turn=self._user_turn
+        ):
             return self._end(Termination.LENGTH, f"Turn cut off after {len(completion.token_ids)} tokens")
         if parsed.message.tool_calls or parsed.errors:
             return self._after_calls(parsed)
@@ -204,21 +190,21 @@ class Episode:
         """Show the policy new messages, unless they leave it no room: then they are not part of the sample."""
         if self._renderer.extends(messages):
             injected = self._renderer.extension(messages, new_tools=new_tools)
-            if not self._has_room(self._draft.num_tokens + len(injected)):
-                return self._end(overflow, self._no_room(self._draft.num_tokens + len(injected)))
+            if self._is_out_of_room(self._draft.num_tokens + len(injected), overflow):
+                return None
             self._draft.extend(injected)
             self.injected_tokens += len(injected)
         else:
             prompt = self._renderer.prompt(self._messages, tools=self._tools, task_id=self._task.id)
-            if not self._has_room(len(prompt)):
-                return self._end(overflow, self._no_room(len(prompt)))
+            if self._is_out_of_room(len(prompt), overflow):
+                return None
             self.injected_tokens += self._draft.continue_from(prompt)
         return self._request(overflow)
 
     def _request(self, overflow: Termination) -> GenerationRequest | None:
         length = self._draft.num_tokens
-        if not self._has_room(length):
-            return self._end(overflow, self._no_room(length))
+        if self._is_out_of_room(length, overflow):
+            return None
         # One token is kept for the terminator of a turn that is cut off.
         limit = min(self._sampling.max_new_tokens, self._sampling.max_tokens - length - 1)
         return GenerationRequest(
@@ -228,11 +214,11 @@ class Episode:
             min_new_tokens=min(self._sampling.min_new_tokens, limit),
         )
 
-    def _has_room(self, length: int) -> bool:
-        return length + 2 <= self._sampling.max_tokens
-
-    def _no_room(self, length: int) -> str:
-        return f"{length} tokens leave no room for a turn within {self._sampling.max_tokens}"
+    def _is_out_of_room(self, length: int, overflow: Termination) -> bool:
+        if length + 2 <= self._sampling.max_tokens:
+            return False
+        self._end(overflow, f"{length} tokens leave no room for a turn within {self._sampling.max_tokens}")
+        return True
 
     def _is_out_of_turns(self) -> bool:
         limit = self._config.max_turns_per_request

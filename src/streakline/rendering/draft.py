@@ -1,4 +1,4 @@
-"""The tokens of one episode while it runs, and the trajectory that becomes of them."""
+"""The tokens of one conversation while it goes on, and the trajectory that becomes of them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from streakline.types import Completion, Message, Sample, Termination, ToolResult, Trajectory, Turn
-
-__all__ = ["TrajectoryDraft"]
+from streakline.types import Message, Sample, Termination, ToolResult, Trajectory, Turn
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _SampleDraft:
-    token_ids: list[int]
+    token_ids: list[int] = field(default_factory=list)
     loss_mask: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
     def append(self, token_ids: Sequence[int], *, trained: bool, logprobs: Sequence[float] | None = None) -> None:
         self.token_ids.extend(token_ids)
         self.loss_mask.extend([trained] * len(token_ids))
-        self.logprobs.extend(logprobs if logprobs is not None else [0.0] * len(token_ids))
+        self.logprobs.extend([0.0] * len(token_ids) if logprobs is None else logprobs)
+
+    def leave_out(self, start: int, end: int) -> None:
+        self.loss_mask[start:end] = [False] * (end - start)
+        self.logprobs[start:end] = [0.0] * (end - start)
 
 
 @final
 class TrajectoryDraft:
-    """Samples, masks and turns, written from left to right. Sampled ids are kept as they are, never encoded anew.
+    """Samples, masks and turns, written from left to right. Ids are kept as they are given, never encoded anew.
 
-    Args:
-        prompt_ids: [T] what the policy sees first.
-        terminator_id: Token that ends an assistant turn.
+    It begins with the [T] `prompt_ids` that the policy sees first. Only what an engine samples has log-probabilities.
     """
 
-    def __init__(self, prompt_ids: Sequence[int], *, terminator_id: int) -> None:
+    def __init__(self, prompt_ids: Sequence[int], *, terminator_id: int, is_sampled: bool) -> None:
         self._terminator_id = terminator_id
+        self._is_sampled = is_sampled
         self._samples: list[_SampleDraft] = []
         self._turns: list[Turn] = []
         self._open_sample(prompt_ids)
@@ -53,21 +54,17 @@ class TrajectoryDraft:
         """Assistant turns so far."""
         return len(self._turns)
 
-    def add_turn(self, completion: Completion, *, message: Message, user_turn: int) -> bool:
-        """Append what was sampled. A turn that was cut off gets a terminator that is not trained.
+    def add_turn(
+        self, token_ids: Sequence[int], *, message: Message, user_turn: int, logprobs: Sequence[float] | None = None
+    ) -> bool:
+        """Append an assistant turn of at least one id, with the engine's [T] `logprobs` if it was sampled.
 
-        Args:
-            completion: At least one token.
-            message: The parsed turn.
-            user_turn: 0-based user turn that it answers.
-
-        Returns:
-            Whether it was cut off.
+        A turn that was cut off gets a terminator that is not trained; returns whether it was.
         """
         sample = self._samples[-1]
         start = len(sample.token_ids)
-        truncated = completion.token_ids[-1] != self._terminator_id
-        sample.append(completion.token_ids, trained=True, logprobs=completion.logprobs)
+        truncated = token_ids[-1] != self._terminator_id
+        sample.append(token_ids, trained=True, logprobs=logprobs)
         if truncated:
             sample.append((self._terminator_id,), trained=False)
         self._turns.append(
@@ -93,11 +90,7 @@ class TrajectoryDraft:
     def continue_from(self, prompt_ids: tuple[int, ...]) -> int:
         """Go on from a prompt that was rendered anew: a new sample, unless it extends the present one.
 
-        Args:
-            prompt_ids: [T] what the policy sees from now on.
-
-        Returns:
-            Tokens that are new to the sample.
+        Returns the number of tokens that are new to the sample.
         """
         present = self.token_ids
         if prompt_ids[: len(present)] == present:
@@ -112,43 +105,23 @@ class TrajectoryDraft:
         task_id: str,
         termination: Termination,
         train_last_sample_only: bool,
-        group_member: int,
         messages: Sequence[Message],
-        weight_version: int,
-        detail: str,
+        group_member: int = 0,
+        weight_version: int = 0,
+        detail: str = "",
     ) -> Trajectory:
-        """Build the record.
+        """Build the record, without reward.
 
-        Args:
-            task_id: Task that was attempted.
-            termination: Why it ended.
-            train_last_sample_only: Thinking history `strip`: what the policy wrote under an earlier history is
-                counted as untrained.
-            group_member: Index within the group.
-            messages: The whole conversation.
-            weight_version: Version of the weights that sampled it.
-            detail: What went wrong; empty = nothing to add.
-
-        Returns:
-            The trajectory, without reward.
+        Under `train_last_sample_only` (thinking history `strip`), turns under an earlier history count as untrained.
         """
         # A prompt that no turn followed, because it left no room or the engine failed, is nothing to train on.
         used = 1 + max((turn.sample for turn in self._turns), default=0)
         untrained = [turn for turn in self._turns if train_last_sample_only and turn.sample < used - 1]
         for turn in untrained:
-            sample, length = self._samples[turn.sample], turn.end - turn.start
-            sample.loss_mask[turn.start : turn.end] = [False] * length
-            sample.logprobs[turn.start : turn.end] = [0.0] * length
+            self._samples[turn.sample].leave_out(turn.start, turn.end)
         return Trajectory(
             task_id=task_id,
-            samples=tuple(
-                Sample(
-                    token_ids=tuple(sample.token_ids),
-                    loss_mask=tuple(sample.loss_mask),
-                    logprobs_engine=tuple(sample.logprobs),
-                )
-                for sample in self._samples[:used]
-            ),
+            samples=tuple(self._record(sample) for sample in self._samples[:used]),
             turns=tuple(self._turns),
             termination=termination,
             terminator_id=self._terminator_id,
@@ -160,5 +133,12 @@ class TrajectoryDraft:
         )
 
     def _open_sample(self, prompt_ids: Sequence[int]) -> None:
-        self._samples.append(_SampleDraft(token_ids=[]))
-        self._samples[-1].append(prompt_ids, trained=False)
+        self._samples.append(_SampleDraft())
+        self.extend(prompt_ids)
+
+    def _record(self, sample: _SampleDraft) -> Sample:
+        return Sample(
+            token_ids=tuple(sample.token_ids),
+            loss_mask=tuple(sample.loss_mask),
+            logprobs_engine=tuple(sample.logprobs) if self._is_sampled else (),
+        )
