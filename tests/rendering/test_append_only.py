@@ -1,17 +1,9 @@
 import pytest
-from tests.fixtures.tokenizers import byte_tokenizer, chat_template
-from tests.rendering.conversations import REQUEST
+from tests.fixtures.tokenizers import chat_template
+from tests.rendering.renderers import template_renderer
+from tests.rendering.talk import REQUEST
 
 from streakline.errors import ConfigError
-from streakline.rendering.chat_template import ChatTemplateRenderer
-from streakline.rendering.policy import RenderingPolicy
-
-
-def renderer(source, **policy):
-    tokenizer = byte_tokenizer("qwen3")
-    tokenizer.chat_template = source
-    return ChatTemplateRenderer(tokenizer, RenderingPolicy(**policy))
-
 
 # As some families do: the tools stand before the last user message, wherever that is.
 MOVES_TOOLS = """
@@ -29,12 +21,12 @@ MOVES_TOOLS = """
 @pytest.mark.parametrize("thinking", ["keep", "strip", "split"])
 def test_a_template_that_moves_the_tools_is_refused(thinking):
     with pytest.raises(ConfigError, match="under which a conversation only grows, but later messages change") as caught:
-        renderer(MOVES_TOOLS, thinking=thinking)
+        template_renderer(source=MOVES_TOOLS, thinking=thinking)
     assert "TOOLS" in str(caught.value)
 
 
 def test_in_context_form_any_template_will_do():
-    assert renderer(MOVES_TOOLS, template="context").prompt([REQUEST], tools=[])
+    assert template_renderer(source=MOVES_TOOLS, template="context").prompt([REQUEST], tools=[])
 
 
 def test_a_template_that_forgets_earlier_results_is_refused():
@@ -43,19 +35,19 @@ def test_a_template_that_forgets_earlier_results_is_refused():
         "'\\n<tool_response>\\n' + (message.content if loop.index0 > ns.last_request else '...')",
     )
     with pytest.raises(ConfigError, match="only grows"):
-        renderer(source)
+        template_renderer(source=source)
 
 
 def test_dropping_earlier_thinking_is_no_obstacle():
-    assert renderer(chat_template("qwen3")).append_only
+    assert template_renderer(source=chat_template("qwen3")).append_only
 
 
 def test_a_template_without_system_role_is_accepted_until_one_is_needed():
     refuse = "{%- if messages[0].role == 'system' %}{{ raise_exception('No system role.') }}{%- endif %}"
-    made = renderer(refuse + chat_template("smollm2").replace("loop.first and", "false and"))
-    assert made.prompt([REQUEST], tools=[])
+    source = refuse + chat_template("smollm2").replace("loop.first and", "false and")
+    assert template_renderer(source=source).prompt([REQUEST], tools=[])
     with pytest.raises(ConfigError, match=r"roles \[system, user\], but got: No system role"):
-        ChatTemplateRenderer(made.tokenizer, RenderingPolicy(system_prompt="Help.")).prompt([REQUEST], tools=[])
+        template_renderer(source=source, system_prompt="Help.").prompt([REQUEST], tools=[])
 
 
 def test_a_template_without_tool_role_is_refused():
@@ -64,4 +56,4 @@ def test_a_template_without_tool_role_is_refused():
         + chat_template("smollm2")
     )
     with pytest.raises(ConfigError, match=r"tool\], but got: No tools"):
-        renderer(source)
+        template_renderer(source=source)

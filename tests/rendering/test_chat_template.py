@@ -3,33 +3,28 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fixtures.tokenizers import FAMILIES, byte_tokenizer
-from tests.rendering.conversations import (
+from tests.fixtures.tokenizers import FAMILIES, byte_tokenizer, chat_template
+from tests.rendering.renderers import ALL, RENDERERS, TOOLS, template_renderer
+from tests.rendering.talk import (
     ANSWER,
     CALL,
+    CALLS,
+    FOLLOW_UP,
     LS,
     MV,
-    NEXT_REQUEST,
     REQUEST,
     RESULT,
-    SECOND_RESULT,
+    RESULTS,
     SYSTEM,
-    TWO_CALLS,
     as_function,
     as_hugging_face,
     thinking,
 )
 
 from streakline.errors import ConfigError, DataError
-from streakline.rendering.chat_template import ChatTemplateRenderer
-from streakline.rendering.policy import RenderingPolicy
 from streakline.types import Message, Role, ToolCall
 
-# SmolLM2's own format has no place for tools.
-TOOLS = {"qwen3": (LS, MV), "qwen2_5": (LS, MV), "llama3_1": (LS, MV), "smollm2": (), "hermes_chatml": (LS, MV)}
-ALL = tuple(TOOLS)
 FOLDED_CALLS = {"llama3_1", "smollm2"}
-RENDERERS = {family: ChatTemplateRenderer(byte_tokenizer(family), RenderingPolicy()) for family in ALL}
 
 
 def hugging_face(family, messages, tools=(), **options):
@@ -52,23 +47,23 @@ def test_a_prompt_has_the_ids_that_hugging_face_gives(family, messages):
 
 @pytest.mark.parametrize("family", ALL)
 def test_a_history_of_calls_and_results_has_the_ids_that_hugging_face_gives(family):
-    call = TWO_CALLS if family not in {"qwen3", "hermes_chatml"} else thinking(TWO_CALLS)
-    messages = (SYSTEM, REQUEST, call, RESULT, SECOND_RESULT)
+    call = CALLS if family not in {"qwen3", "hermes_chatml"} else thinking(CALLS)
+    messages = (SYSTEM, REQUEST, call, *RESULTS)
     ids = RENDERERS[family].prompt(messages, tools=TOOLS[family])
     assert list(ids) == hugging_face(family, messages, TOOLS[family])
 
 
 @pytest.mark.parametrize("family", ["qwen2_5", "llama3_1", "smollm2", "hermes_chatml"])
 def test_several_user_turns_have_the_ids_that_hugging_face_gives(family):
-    messages = (SYSTEM, REQUEST, CALL, RESULT, ANSWER, NEXT_REQUEST, ANSWER, NEXT_REQUEST)
+    messages = (SYSTEM, REQUEST, CALL, RESULT, ANSWER, FOLLOW_UP, ANSWER, FOLLOW_UP)
     ids = RENDERERS[family].prompt(messages, tools=TOOLS[family])
     assert list(ids) == hugging_face(family, messages, TOOLS[family])
 
 
 @pytest.mark.parametrize("choice", ["strip", "split"])
 def test_dropping_earlier_thinking_is_what_the_stock_qwen3_template_does(choice):
-    renderer = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy(thinking=choice))
-    messages = (REQUEST, thinking(CALL), RESULT, thinking(ANSWER), NEXT_REQUEST, thinking(CALL), RESULT)
+    renderer = template_renderer(thinking=choice)
+    messages = (REQUEST, thinking(CALL), RESULT, thinking(ANSWER), FOLLOW_UP, thinking(CALL), RESULT)
     ids = renderer.prompt(messages, tools=[LS])
     assert list(ids) == hugging_face("qwen3", messages, [LS])
     assert not renderer.append_only
@@ -76,7 +71,7 @@ def test_dropping_earlier_thinking_is_what_the_stock_qwen3_template_does(choice)
 
 def test_keeping_thinking_overrides_the_stock_qwen3_template():
     renderer = RENDERERS["qwen3"]
-    messages = (REQUEST, thinking(CALL, "First."), RESULT, thinking(ANSWER, "Second."), NEXT_REQUEST)
+    messages = (REQUEST, thinking(CALL, "First."), RESULT, thinking(ANSWER, "Second."), FOLLOW_UP)
     text = renderer.tokenizer.decode(renderer.prompt(messages, tools=[LS]))
     assert text.count("<think>\nFirst.\n</think>") == text.count("<think>\nSecond.\n</think>") == 1
     stock = renderer.tokenizer.decode(hugging_face("qwen3", messages, [LS]))
@@ -87,7 +82,7 @@ def test_keeping_thinking_overrides_the_stock_qwen3_template():
 @pytest.mark.parametrize("family", ALL)
 def test_prompt_completion_and_extension_add_up_to_the_next_prompt(family):
     renderer, tools = RENDERERS[family], TOOLS[family]
-    turns = [(thinking(TWO_CALLS), [RESULT, SECOND_RESULT]), (ANSWER, [NEXT_REQUEST]), (CALL, [RESULT]), (ANSWER, [])]
+    turns = [(thinking(CALLS), RESULTS), (ANSWER, [FOLLOW_UP]), (CALL, [RESULT]), (ANSWER, [])]
     messages = [SYSTEM, REQUEST]
     ids = renderer.prompt(messages, tools=tools)
     for message, following in turns:
@@ -99,7 +94,7 @@ def test_prompt_completion_and_extension_add_up_to_the_next_prompt(family):
 @pytest.mark.parametrize("family", ALL)
 def test_a_completion_is_read_back_as_the_message_it_was(family):
     renderer = RENDERERS[family]
-    for message in (CALL, ANSWER, thinking(TWO_CALLS), thinking(ANSWER)):
+    for message in (CALL, ANSWER, thinking(CALLS), thinking(ANSWER)):
         ids = renderer.completion(message)
         assert renderer.parse(ids).message == message
         assert renderer.parse(ids).errors == ()
@@ -124,8 +119,7 @@ def test_a_turn_that_was_cut_off_is_read_without_its_terminator():
 
 @pytest.mark.parametrize("family", ALL)
 def test_the_policy_decides_on_results_and_system_prompt(family):
-    policy = RenderingPolicy(tool_result_format="text", system_prompt="Be brief.")
-    renderer = ChatTemplateRenderer(byte_tokenizer(family), policy)
+    renderer = template_renderer(family, tool_result_format="text", system_prompt="Be brief.")
     text = renderer.tokenizer.decode(renderer.prompt([SYSTEM, REQUEST], tools=TOOLS[family]))
     assert "Be brief." in text
     assert "Help." not in text
@@ -135,7 +129,7 @@ def test_the_policy_decides_on_results_and_system_prompt(family):
 
 
 def test_the_order_of_the_tools_follows_the_task():
-    renderer = ChatTemplateRenderer(byte_tokenizer("hermes_chatml"), RenderingPolicy(tool_order="shuffled"))
+    renderer = template_renderer("hermes_chatml", tool_order="shuffled")
     prompts = {
         renderer.prompt([REQUEST], tools=tools, task_id=f"t{i}") for i in range(8) for tools in ([LS, MV], [MV, LS])
     }
@@ -146,20 +140,20 @@ def test_the_order_of_the_tools_follows_the_task():
     ("family", "line"), [("qwen3", '"ls(path)"'), ("qwen2_5", '"ls(path)"'), ("hermes_chatml", "ls(path)")]
 )
 def test_short_schemas_are_lines_of_text(family, line):
-    renderer = ChatTemplateRenderer(byte_tokenizer(family), RenderingPolicy(schema_style="short"))
+    renderer = template_renderer(family, schema_style="short")
     assert line in renderer.tokenizer.decode(renderer.prompt([REQUEST], tools=[LS])).splitlines()
 
 
 def test_new_tools_are_told_in_the_new_request():
-    renderer = ChatTemplateRenderer(byte_tokenizer("hermes_chatml"), RenderingPolicy(schema_style="short"))
-    assert renderer.tokenizer.decode(renderer.extension([NEXT_REQUEST], new_tools=[LS])) == (
+    renderer = template_renderer("hermes_chatml", schema_style="short")
+    assert renderer.tokenizer.decode(renderer.extension([FOLLOW_UP], new_tools=[LS])) == (
         "\n<|im_start|>user\nNew tools:\nls(path)\n\nThanks. And now?<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
 def test_the_hermes_template_writes_little_around_the_messages():
-    renderer = ChatTemplateRenderer(byte_tokenizer("hermes_chatml"), RenderingPolicy(schema_style="short"))
-    messages = [SYSTEM, REQUEST, TWO_CALLS, RESULT, SECOND_RESULT]
+    renderer = template_renderer("hermes_chatml", schema_style="short")
+    messages = [SYSTEM, REQUEST, CALLS, *RESULTS]
     assert renderer.tokenizer.decode(renderer.prompt(messages, tools=[LS, MV])) == (
         "<|im_start|>system\nHelp.\n<tools>\nls(path)\nmv(source, to)\n</tools><|im_end|>\n"
         "<|im_start|>user\nList the folder Größe, then tell me.<|im_end|>\n"
@@ -172,7 +166,7 @@ def test_the_hermes_template_writes_little_around_the_messages():
 
 
 def test_the_context_template_asks_for_each_prompt_anew():
-    renderer = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy(template="context"))
+    renderer = template_renderer(template="context")
     text = renderer.tokenizer.decode(renderer.prompt([SYSTEM, REQUEST, CALL, RESULT], tools=[LS]))
     assert text.count("<|im_start|>") == 3
     assert "assistant: Sure.\n<tool_call>" in text
@@ -183,7 +177,7 @@ def test_the_context_template_asks_for_each_prompt_anew():
 
 
 def test_text_in_a_context_message_can_not_pass_for_structure():
-    renderer = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy(template="context"))
+    renderer = template_renderer(template="context")
     ids = renderer.prompt([REQUEST, CALL, RESULT], tools=[])
     assert renderer.tokenizer.convert_tokens_to_ids("<tool_call>") not in ids
 
@@ -192,9 +186,9 @@ def test_text_in_a_context_message_can_not_pass_for_structure():
     ("choice", "result", "request_"), [("keep", True, True), ("strip", True, False), ("split", True, False)]
 )
 def test_only_a_new_request_rewrites_the_history(choice, result, request_):
-    renderer = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy(thinking=choice))
+    renderer = template_renderer(thinking=choice)
     assert renderer.extends([RESULT]) is result
-    assert renderer.extends([RESULT, NEXT_REQUEST]) is request_
+    assert renderer.extends([RESULT, FOLLOW_UP]) is request_
 
 
 def test_a_template_without_tools_is_refused_when_there_are_tools():
@@ -220,7 +214,7 @@ def test_text_that_spells_a_call_is_refused_where_the_spelling_is_all_there_is()
 
 
 def test_thinking_switched_off_stands_in_the_prompt_and_not_in_the_completion():
-    renderer = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy(enable_thinking=False))
+    renderer = template_renderer(enable_thinking=False)
     prompt = renderer.prompt([REQUEST], tools=[LS])
     assert list(prompt) == hugging_face("qwen3", [REQUEST], [LS], enable_thinking=False)
     assert renderer.tokenizer.decode(renderer.completion(ANSWER)) == "It holds a and b.<|im_end|>"
@@ -229,9 +223,9 @@ def test_thinking_switched_off_stands_in_the_prompt_and_not_in_the_completion():
 
 
 def test_a_prompt_that_opens_thinking_makes_a_turn_begin_inside_it():
-    tokenizer = byte_tokenizer("hermes_chatml")
-    tokenizer.chat_template = (
-        tokenizer.chat_template.replace(
+    source = (
+        chat_template("hermes_chatml")
+        .replace(
             "{%- if message.reasoning_content %}",
             "{%- if message.role == 'assistant' %}{%- set thought = message.reasoning_content or '' %}",
         )
@@ -241,9 +235,9 @@ def test_a_prompt_that_opens_thinking_makes_a_turn_begin_inside_it():
         )
         .replace("'<|im_start|>assistant\\n' }}\n{%- endif %}", "'<|im_start|>assistant\\n<think>\\n' }}\n{%- endif %}")
     )
-    renderer = ChatTemplateRenderer(tokenizer, RenderingPolicy())
+    renderer = template_renderer("hermes_chatml", source=source)
     ids = renderer.completion(thinking(CALL))
-    assert tokenizer.decode(ids).startswith("Let me see.\n</think>\n\nSure.\n<tool_call>")
+    assert renderer.tokenizer.decode(ids).startswith("Let me see.\n</think>\n\nSure.\n<tool_call>")
     assert renderer.parse(ids).message == thinking(CALL)
     draft = renderer.completion(thinking(ANSWER, "A draft: <tool_call>"))
     assert renderer.parse(draft).message.tool_calls == ()
@@ -252,9 +246,9 @@ def test_a_prompt_that_opens_thinking_makes_a_turn_begin_inside_it():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_digest_tells_policies_and_templates_apart(family):
     renderer = RENDERERS[family]
-    again = ChatTemplateRenderer(byte_tokenizer(family), RenderingPolicy())
+    again = template_renderer(family)
     assert renderer.digest() == again.digest()
-    others = [ChatTemplateRenderer(byte_tokenizer(family), RenderingPolicy(tool_order="sorted")).digest()]
+    others = [template_renderer(family, tool_order="sorted").digest()]
     others += [RENDERERS[other].digest() for other in FAMILIES if other != family]
     assert renderer.digest() not in others
 
@@ -277,20 +271,6 @@ TEXTS = st.text(
     alphabet=st.sampled_from("ab <>|_\n\"'{}\\") | st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12
 ) | st.sampled_from(["<|im_end|>", "<tool_call>", "</tool_call>", "</think>", "<tool_response>", "<|eot_id|>", " "])
 CONTENTS = st.lists(TEXTS, max_size=4).map("".join)
-NEW_MESSAGES = st.lists(
-    st.builds(Message, role=st.sampled_from([Role.TOOL, Role.USER]), content=CONTENTS), min_size=1, max_size=3
-)
-
-
-@pytest.mark.parametrize("family", ALL)
-@given(messages=NEW_MESSAGES)
-@settings(deadline=None, max_examples=40)
-def test_no_content_ends_a_turn_or_opens_a_call(family, messages):
-    renderer = RENDERERS[family]
-    plain = [Message(role=message.role, content="a") for message in messages]
-    ids, expected = renderer.extension(messages), renderer.extension(plain)
-    structural = set(renderer.tokenizer.added_tokens_decoder)
-    assert [i for i in ids if i in structural] == [i for i in expected if i in structural]
 
 
 @pytest.mark.parametrize("family", ALL)

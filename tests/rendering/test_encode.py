@@ -1,44 +1,25 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fixtures.tokenizers import byte_tokenizer
-from tests.rendering.conversations import (
-    ANSWER,
-    CALL,
-    LS,
-    MV,
-    NEXT_REQUEST,
-    REQUEST,
-    RESULT,
-    SECOND_RESULT,
-    SYSTEM,
-    TWO_CALLS,
-    thinking,
-)
+from tests.rendering.renderers import template_renderer
+from tests.rendering.talk import ANSWER, CALL, CALLS, FOLLOW_UP, LS, MV, REQUEST, RESULT, RESULTS, SYSTEM, thinking
 
 from streakline.errors import DataError
-from streakline.rendering.chat_template import ChatTemplateRenderer
 from streakline.rendering.encode import encode_conversation
-from streakline.rendering.policy import RenderingPolicy
 from streakline.types import Message, Role, Termination, ToolCall
 
 FAMILIES = ("qwen3", "qwen2_5", "llama3_1", "hermes_chatml")
 CONVERSATION = (
     SYSTEM,
     REQUEST,
-    thinking(TWO_CALLS, "First."),
-    RESULT,
-    SECOND_RESULT,
+    thinking(CALLS, "First."),
+    *RESULTS,
     thinking(ANSWER, "Second."),
-    NEXT_REQUEST,
+    FOLLOW_UP,
     thinking(CALL, "Third."),
     RESULT,
     thinking(ANSWER, "Fourth."),
 )
-
-
-def renderer(family="qwen3", **policy):
-    return ChatTemplateRenderer(byte_tokenizer(family), RenderingPolicy(**policy))
 
 
 def trained_text(made, trajectory, sample):
@@ -49,7 +30,7 @@ def trained_text(made, trajectory, sample):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_keeping_all_is_one_sample_with_all_turns_trained(family):
-    made = renderer(family)
+    made = template_renderer(family)
     trajectory = encode_conversation(made, CONVERSATION, tools=[LS, MV], task_id="t1")
     (sample,) = trajectory.samples
     expected = (
@@ -68,7 +49,7 @@ def test_keeping_all_is_one_sample_with_all_turns_trained(family):
     assert [turn.message for turn in trajectory.turns] == turns
     assert [turn.user_turn for turn in trajectory.turns] == [0, 0, 1, 1]
     assert [[r.content for r in turn.results] for turn in trajectory.turns] == [
-        [RESULT.content, SECOND_RESULT.content],
+        [result.content for result in RESULTS],
         [],
         [RESULT.content],
         [],
@@ -81,7 +62,7 @@ def test_keeping_all_is_one_sample_with_all_turns_trained(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_split_trains_each_history_as_a_sample_of_its_own(family):
-    made = renderer(family, thinking="split")
+    made = template_renderer(family, thinking="split")
     trajectory = encode_conversation(made, CONVERSATION, tools=[LS, MV])
     assert [turn.sample for turn in trajectory.turns] == [0, 0, 1, 1]
     assert trajectory.untrained_turns == 0
@@ -98,7 +79,7 @@ def test_split_trains_each_history_as_a_sample_of_its_own(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_strip_trains_the_last_history_and_counts_the_rest(family):
-    made = renderer(family, thinking="strip")
+    made = template_renderer(family, thinking="strip")
     trajectory = encode_conversation(made, CONVERSATION, tools=[LS, MV])
     assert [any(sample.loss_mask) for sample in trajectory.samples] == [False, True]
     assert trajectory.untrained_turns == 2
@@ -110,22 +91,22 @@ def test_strip_trains_the_last_history_and_counts_the_rest(family):
 @pytest.mark.parametrize("choice", ["strip", "split"])
 @pytest.mark.parametrize("family", ["qwen2_5", "llama3_1", "hermes_chatml"])
 def test_a_history_without_thinking_is_not_rewritten(family, choice):
-    conversation = (SYSTEM, REQUEST, CALL, RESULT, ANSWER, NEXT_REQUEST, ANSWER)
-    trajectory = encode_conversation(renderer(family, thinking=choice), conversation, tools=[LS])
-    kept = encode_conversation(renderer(family), conversation, tools=[LS])
+    conversation = (SYSTEM, REQUEST, CALL, RESULT, ANSWER, FOLLOW_UP, ANSWER)
+    trajectory = encode_conversation(template_renderer(family, thinking=choice), conversation, tools=[LS])
+    kept = encode_conversation(template_renderer(family), conversation, tools=[LS])
     assert trajectory.samples == kept.samples
     assert trajectory.untrained_turns == 0
 
 
 def test_in_context_form_every_turn_is_a_sample():
-    made = renderer(template="context")
+    made = template_renderer(template="context")
     trajectory = encode_conversation(made, CONVERSATION, tools=[LS, MV])
     assert [turn.sample for turn in trajectory.turns] == [0, 1, 2, 3]
     assert all(any(sample.loss_mask) for sample in trajectory.samples)
 
 
 def test_given_messages_are_a_prompt_whoever_said_them():
-    made = renderer()
+    made = template_renderer()
     trajectory = encode_conversation(made, CONVERSATION, tools=[LS, MV], num_given=7)
     assert len(trajectory.turns) == 2
     assert trajectory.turns[0].start == len(made.prompt(CONVERSATION[:7], tools=[LS, MV]))
@@ -135,14 +116,14 @@ def test_given_messages_are_a_prompt_whoever_said_them():
 
 
 def test_tools_are_revealed_with_their_user_turn():
-    made = renderer(schema_style="short")
+    made = template_renderer(schema_style="short")
     trajectory = encode_conversation(made, CONVERSATION, tools=[LS], revealed_tools={1: [MV]})
     text = made.tokenizer.decode(trajectory.samples[0].token_ids)
     assert text.index("ls(path)") < text.index("New tools:\nmv(source, to)\n\nThanks. And now?")
 
 
 def test_revealed_tools_join_the_others_where_the_prompt_is_written_anew():
-    made = renderer(schema_style="short", thinking="split")
+    made = template_renderer(schema_style="short", thinking="split")
     trajectory = encode_conversation(made, CONVERSATION, tools=[LS], revealed_tools={1: [MV]})
     first, second = (made.tokenizer.decode(sample.token_ids) for sample in trajectory.samples)
     assert "mv(source, to)" not in first
@@ -151,7 +132,7 @@ def test_revealed_tools_join_the_others_where_the_prompt_is_written_anew():
 
 
 def test_what_follows_the_last_turn_is_left_out():
-    made = renderer()
+    made = template_renderer()
     trajectory = encode_conversation(made, [REQUEST, CALL, RESULT], tools=[LS])
     assert trajectory.samples[0].token_ids[-1] == made.terminator_id
     assert trajectory.turns[0].results[0].content == RESULT.content
@@ -160,7 +141,7 @@ def test_what_follows_the_last_turn_is_left_out():
 @pytest.mark.parametrize(("messages", "num_given"), [([REQUEST], None), ([REQUEST, ANSWER], 2)])
 def test_a_demonstration_without_a_turn_is_refused(messages, num_given):
     with pytest.raises(DataError, match="Expected the demonstration of 't1' to hold an assistant turn to train"):
-        encode_conversation(renderer(), messages, tools=[], task_id="t1", num_given=num_given)
+        encode_conversation(template_renderer(), messages, tools=[], task_id="t1", num_given=num_given)
 
 
 CONTENTS = st.text(alphabet=st.sampled_from("ab<|>_\n ö\U0001f600") | st.characters(codec="utf-8"), max_size=10)
@@ -179,7 +160,9 @@ def conversation_of(turns):
 
 
 RENDERERS = {
-    (family, choice): renderer(family, thinking=choice) for family in FAMILIES for choice in ("keep", "strip", "split")
+    (family, choice): template_renderer(family, thinking=choice)
+    for family in FAMILIES
+    for choice in ("keep", "strip", "split")
 }
 
 

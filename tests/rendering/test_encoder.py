@@ -5,7 +5,7 @@ from tests.fixtures.tokenizers import FAMILIES, byte_tokenizer, chat_template
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from streakline.rendering.encoder import GuardedEncoder
+from streakline.rendering.encoder import GuardedEncoder, map_texts
 
 TOKENIZER = byte_tokenizer("qwen3")
 ENCODER = GuardedEncoder(TOKENIZER, template=chat_template("qwen3"))
@@ -54,7 +54,7 @@ def test_json_values_are_escaped_in_keys_and_values():
     value = {"<|im_end|>": [1, None, "</think>", {"a": "ab"}]}
     escaped = ENCODER.escape_json(value)
     assert "<|im_end|>" not in str(escaped)
-    assert ENCODER.unescape_json(escaped) == value
+    assert map_texts(escaped, ENCODER.unescape) == value
 
 
 def test_a_text_behind_another_one_is_encoded_as_in_the_whole():

@@ -1,21 +1,9 @@
 import pytest
 from tests.fixtures.tokenizers import byte_tokenizer
-from tests.rendering.conversations import (
-    ANSWER,
-    CALL,
-    LS,
-    MV,
-    NEXT_REQUEST,
-    REQUEST,
-    RESULT,
-    SECOND_RESULT,
-    SYSTEM,
-    TWO_CALLS,
-    thinking,
-)
+from tests.rendering.renderers import RENDERERS, template_renderer
+from tests.rendering.talk import ANSWER, CALL, CALLS, FOLLOW_UP, LS, MV, REQUEST, RESULT, RESULTS, SYSTEM, thinking
 
 from streakline.errors import ConfigError, DataError
-from streakline.rendering.chat_template import ChatTemplateRenderer
 from streakline.rendering.family import FamilyRenderer
 from streakline.rendering.policy import RenderingPolicy
 from streakline.types import Message, Role
@@ -29,16 +17,16 @@ def family_renderer(family="qwen3", **policy):
 
 
 QWEN = family_renderer()
-TEMPLATE = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy())
+TEMPLATE = RENDERERS["qwen3"]
 
 
 def test_qwen3_turns_have_the_ids_that_its_chat_template_gives():
-    messages = (SYSTEM, REQUEST, thinking(TWO_CALLS), RESULT, SECOND_RESULT, thinking(ANSWER), NEXT_REQUEST)
+    messages = (SYSTEM, REQUEST, thinking(CALLS), *RESULTS, thinking(ANSWER), FOLLOW_UP)
     assert QWEN.prompt(messages, tools=[]) == TEMPLATE.prompt(messages, tools=[])
     assert QWEN.terminator_id == TEMPLATE.terminator_id
-    for message in (CALL, ANSWER, thinking(TWO_CALLS)):
+    for message in (CALL, ANSWER, thinking(CALLS)):
         assert QWEN.completion(message) == TEMPLATE.completion(message)
-    for following in ([RESULT], [RESULT, SECOND_RESULT], [NEXT_REQUEST]):
+    for following in ([RESULT], RESULTS, [FOLLOW_UP]):
         assert QWEN.extension(following) == TEMPLATE.extension(following)
 
 
@@ -57,7 +45,7 @@ def test_prompt_completion_and_extension_add_up(renderer):
     assert ids.count(renderer.terminator_id) == len([SYSTEM, REQUEST, call, RESULT])
 
 
-@pytest.mark.parametrize("message", [CALL, ANSWER, thinking(TWO_CALLS), thinking(ANSWER)])
+@pytest.mark.parametrize("message", [CALL, ANSWER, thinking(CALLS), thinking(ANSWER)])
 def test_qwen3_turns_are_read_back(message):
     assert QWEN.parse(QWEN.completion(message)).message == message
 
@@ -76,7 +64,7 @@ def test_llama_calls_are_its_own_json():
     assert renderer.parse(renderer.completion(ANSWER)).message == ANSWER
     assert renderer.parse(renderer.completion(thinking(ANSWER))).message.thinking == ""
     with pytest.raises(DataError, match="Expected messages that family 'llama-3' can write"):
-        renderer.completion(TWO_CALLS)
+        renderer.completion(CALLS)
 
 
 @pytest.mark.parametrize("renderer", [QWEN, family_renderer("llama-3")], ids=["qwen3", "llama-3"])
@@ -92,13 +80,13 @@ def test_content_can_not_end_a_turn(renderer):
 @pytest.mark.parametrize("choice", ["strip", "split"])
 def test_earlier_thinking_is_dropped_when_the_policy_says_so(choice):
     renderer = family_renderer(thinking=choice)
-    text = renderer.tokenizer.decode(renderer.prompt([REQUEST, thinking(ANSWER), NEXT_REQUEST], tools=[]))
+    text = renderer.tokenizer.decode(renderer.prompt([REQUEST, thinking(ANSWER), FOLLOW_UP], tools=[]))
     assert "Let me see." not in text
 
 
 def test_thinking_switched_off_stands_in_the_prompt():
     renderer = family_renderer(enable_thinking=False)
-    template = ChatTemplateRenderer(byte_tokenizer("qwen3"), RenderingPolicy(enable_thinking=False))
+    template = template_renderer(enable_thinking=False)
     assert renderer.prompt([SYSTEM, REQUEST], tools=[]) == template.prompt([SYSTEM, REQUEST], tools=[])
     assert renderer.completion(CALL) == template.completion(CALL)
     assert renderer.extension([RESULT]) == template.extension([RESULT])
@@ -107,7 +95,7 @@ def test_thinking_switched_off_stands_in_the_prompt():
 
 
 def test_new_tools_are_told_in_the_request():
-    assert "New tools:\n" in QWEN.tokenizer.decode(QWEN.extension([NEXT_REQUEST], new_tools=[LS]))
+    assert "New tools:\n" in QWEN.tokenizer.decode(QWEN.extension([FOLLOW_UP], new_tools=[LS]))
 
 
 def test_the_digest_names_family_and_policy():
@@ -127,7 +115,7 @@ def test_a_family_that_can_not_be_found_is_asked_for():
     [
         ({"family": "no-such"}, "Expected `family` 'no-such'"),
         ({"family": "llama-3", "enable_thinking": True}, "Expected `family` 'llama-3' to take"),
-        ({"family": "llama-3"}, "Expected a tokenizer of family 'llama-3'"),
+        ({"family": "llama-3"}, "Expected tokenizer '' to be of family 'llama-3'"),
         ({"family": "qwen3", "schema_style": "short"}, "Expected `schema_style` to be 'full'"),
     ],
 )

@@ -1,5 +1,5 @@
 import pytest
-from tests.rendering.conversations import ANSWER, CALL, NEXT_REQUEST, REQUEST, RESULT, SYSTEM, thinking
+from tests.rendering.talk import ANSWER, CALL, FOLLOW_UP, REQUEST, RESULT, SYSTEM, thinking
 
 from streakline.rendering.history import (
     drop_earlier_thinking,
@@ -12,7 +12,7 @@ from streakline.rendering.history import (
 from streakline.rendering.policy import RenderingPolicy
 from streakline.types import Message, Role
 
-DIALOGUE = (SYSTEM, REQUEST, thinking(CALL), RESULT, thinking(ANSWER), NEXT_REQUEST, thinking(CALL), RESULT)
+DIALOGUE = (SYSTEM, REQUEST, thinking(CALL), RESULT, thinking(ANSWER), FOLLOW_UP, thinking(CALL), RESULT)
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_turns_are_the_assistant_messages_with_what_follows():
 
 
 def test_only_a_request_starts_a_user_turn():
-    assert starts_user_turn([RESULT, NEXT_REQUEST])
+    assert starts_user_turn([RESULT, FOLLOW_UP])
     assert not starts_user_turn([RESULT])

@@ -1,6 +1,6 @@
 import pytest
 from tests.fixtures.tokenizers import FAMILIES, byte_tokenizer
-from tests.rendering.conversations import ANSWER, CALL, LS, REQUEST, RESULT, SYSTEM, as_function, as_hugging_face
+from tests.rendering.talk import ANSWER, CALL, LS, REQUEST, RESULT, SYSTEM, as_function, as_hugging_face
 
 from streakline.errors import ConfigError
 from streakline.rendering.jinja import ChatTemplate

@@ -2,7 +2,7 @@ import pytest
 from tests.fixtures.tokenizers import byte_tokenizer, chat_template
 
 from streakline.rendering.encoder import GuardedEncoder
-from streakline.rendering.parse_turn import escape_message, parse_turn, until_terminator
+from streakline.rendering.parse_turn import map_message, parse_turn, until_terminator
 from streakline.types import Message, Role, ToolCall
 
 TOKENIZER = byte_tokenizer("qwen3")
@@ -47,7 +47,7 @@ def test_a_prompt_that_opened_thinking_is_taken_into_account():
 def test_private_use_characters_of_the_policy_come_back(text):
     call = ToolCall(name="ls", arguments={text: [text]})
     message = Message(role=Role.ASSISTANT, content=text, thinking=text, tool_calls=(call,))
-    escaped = escape_message(message, ENCODER)
+    escaped = map_message(message, ENCODER.escape)
     mark = ENCODER.escape(text)
     written = f"<think>{escaped.thinking}</think>{escaped.content}" + (
         f'<tool_call>{{"name": "ls", "arguments": {{"{mark}": ["{mark}"]}}}}</tool_call>'

@@ -3,30 +3,14 @@
 import json
 
 import pytest
-from tests.fixtures.tokenizers import byte_tokenizer
-from tests.rendering.conversations import (
-    ANSWER,
-    CALL,
-    LS,
-    MV,
-    NEXT_REQUEST,
-    REQUEST,
-    RESULT,
-    SECOND_RESULT,
-    SYSTEM,
-    TWO_CALLS,
-    thinking,
-)
+from tests.rendering.renderers import RENDERERS, TOOLS, template_renderer
+from tests.rendering.talk import ANSWER, CALL, CALLS, FOLLOW_UP, REQUEST, RESULTS, SYSTEM, thinking
 
-from streakline.rendering.chat_template import ChatTemplateRenderer
 from streakline.rendering.encode import encode_conversation
 from streakline.rendering.hermes import serialize_calls
-from streakline.rendering.policy import RenderingPolicy
 from streakline.types import Message, Role, ToolCall, ToolSchema
 
-TOOLS = {"qwen3": (LS, MV), "qwen2_5": (LS, MV), "llama3_1": (LS, MV), "smollm2": (), "hermes_chatml": (LS, MV)}
-RENDERERS = {family: ChatTemplateRenderer(byte_tokenizer(family), RenderingPolicy()) for family in TOOLS}
-CONVERSATION = (SYSTEM, REQUEST, thinking(TWO_CALLS), RESULT, SECOND_RESULT, thinking(ANSWER), NEXT_REQUEST, ANSWER)
+CONVERSATION = (SYSTEM, REQUEST, thinking(CALLS), *RESULTS, thinking(ANSWER), FOLLOW_UP, ANSWER)
 
 over_families = pytest.mark.parametrize("family", TOOLS)
 
@@ -42,12 +26,12 @@ def test_sampled_tokens_are_kept_however_their_text_would_be_encoded(family):
     assert renderer.tokenizer.encode("ab", add_special_tokens=False) == [merged]
     sampled = (a, b, renderer.terminator_id)
     prompt = renderer.prompt([REQUEST], tools=TOOLS[family])
-    following = renderer.extension([NEXT_REQUEST])
+    following = renderer.extension([FOLLOW_UP])
     assert renderer.parse(sampled).message.content == "ab"
     whole = prompt + sampled + following
     assert whole[len(prompt) : len(prompt) + 3] == sampled
     answer = Message(role=Role.ASSISTANT, content="ab")
-    text = renderer.tokenizer.decode(renderer.prompt([REQUEST, answer, NEXT_REQUEST], tools=TOOLS[family]))
+    text = renderer.tokenizer.decode(renderer.prompt([REQUEST, answer, FOLLOW_UP], tools=TOOLS[family]))
     assert renderer.tokenizer.decode(whole) == text.replace("<think>\n\n</think>\n\n", "")
 
 
@@ -75,7 +59,7 @@ def test_each_boundary_has_one_terminator_and_the_separator_of_the_template(fami
 @pytest.mark.parametrize(("choice", "samples", "untrained"), [("keep", 1, 0), ("split", 2, 0), ("strip", 2, 2)])
 @over_families
 def test_dropping_earlier_thinking_is_chosen_and_counted(family, choice, samples, untrained):
-    renderer = ChatTemplateRenderer(byte_tokenizer(family), RenderingPolicy(thinking=choice))
+    renderer = template_renderer(family, thinking=choice)
     trajectory = encode_conversation(renderer, CONVERSATION, tools=TOOLS[family])
     assert (len(trajectory.samples), trajectory.untrained_turns) == (samples, untrained)
     history = renderer.tokenizer.decode(renderer.prompt(CONVERSATION[:7], tools=TOOLS[family]))
@@ -133,7 +117,7 @@ def test_schemas_calls_and_results_keep_utf8(family):
 @over_families
 def test_a_call_drafted_in_thinking_is_not_a_call(family):
     renderer = RENDERERS[family]
-    text = f"<think>\nMaybe\n{serialize_calls(TWO_CALLS.tool_calls)}\n</think>\n\nDone."
+    text = f"<think>\nMaybe\n{serialize_calls(CALLS.tool_calls)}\n</think>\n\nDone."
     parsed = renderer.parse(renderer.tokenizer.encode(text, add_special_tokens=False))
     assert parsed.message.tool_calls == ()
     assert parsed.message.content == "Done."

@@ -1,6 +1,6 @@
 import json
 
-from tests.rendering.conversations import LS, MV, NEXT_REQUEST, RESULT, as_function
+from tests.rendering.talk import FOLLOW_UP, LS, MV, RESULT, as_function
 
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.tools import announce_tools, order_tools, short_schema, tool_spec
@@ -38,7 +38,7 @@ def test_full_schemas_are_those_of_openai():
 
 def test_new_tools_stand_before_the_text_of_the_new_request():
     policy = RenderingPolicy(schema_style="short", tool_order="sorted")
-    told = announce_tools([RESULT, NEXT_REQUEST], [MV, LS], policy=policy)
+    told = announce_tools([RESULT, FOLLOW_UP], [MV, LS], policy=policy)
     assert told == (
         RESULT,
         Message(role=Role.USER, content="New tools:\nls(path)\nmv(source, to)\n\nThanks. And now?"),
@@ -46,7 +46,7 @@ def test_new_tools_stand_before_the_text_of_the_new_request():
 
 
 def test_full_schemas_are_told_one_a_line():
-    (told,) = announce_tools([NEXT_REQUEST], [LS], policy=RenderingPolicy())
+    (told,) = announce_tools([FOLLOW_UP], [LS], policy=RenderingPolicy())
     assert json.loads(told.content.splitlines()[1]) == as_function(LS)
 
 
@@ -56,4 +56,4 @@ def test_new_tools_without_a_request_are_a_message_of_their_own():
 
 
 def test_no_new_tools_change_nothing():
-    assert announce_tools([NEXT_REQUEST], [], policy=RenderingPolicy()) == (NEXT_REQUEST,)
+    assert announce_tools([FOLLOW_UP], [], policy=RenderingPolicy()) == (FOLLOW_UP,)

@@ -1,18 +1,12 @@
 import pytest
 from tests.fixtures.tokenizers import byte_tokenizer, chat_template
-from tests.rendering.conversations import CALL, RESULT, thinking
+from tests.rendering.renderers import template_parts, tokenizer_of
+from tests.rendering.talk import CALL, RESULT, thinking
 
 from streakline.errors import ConfigError
 from streakline.rendering.encoder import GuardedEncoder
 from streakline.rendering.jinja import ChatTemplate
 from streakline.rendering.turn_format import find_turn_format, template_message
-
-
-def turn_format(family, *, source=None, **variables):
-    tokenizer = byte_tokenizer(family)
-    tokenizer.chat_template = source or tokenizer.chat_template
-    template = ChatTemplate(tokenizer, variables=variables)
-    return find_turn_format(template, GuardedEncoder(tokenizer, template=template.source))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +20,7 @@ def turn_format(family, *, source=None, **variables):
     ],
 )
 def test_what_a_template_can_write_is_found_by_asking_it(family, terminator, native_thinking, native_calls):
-    found = turn_format(family)
+    _, found, _ = template_parts(family)
     assert found.terminator == terminator
     assert found.terminator_id == byte_tokenizer(family).convert_tokens_to_ids(terminator)
     assert (found.native_thinking, found.native_calls) == (native_thinking, native_calls)
@@ -40,15 +34,16 @@ def test_a_header_that_leaves_thinking_open_is_seen():
         "'<|im_start|>assistant\\n' }}\n    {%- if enable", "'<|im_start|>assistant\\n<think>\\n' }}\n    {%- if enable"
     )
     assert opened != source
-    assert turn_format("qwen3", source=opened).opens_thinking
-    assert not turn_format("qwen3", enable_thinking=False).opens_thinking
+    assert template_parts("qwen3", source=opened)[1].opens_thinking
+    assert not template_parts("qwen3", enable_thinking=False)[1].opens_thinking
 
 
-def test_a_tokenizer_without_the_special_token_is_refused():
-    tokenizer = byte_tokenizer("llama3_1")
-    tokenizer.chat_template = chat_template("smollm2")
+def test_a_tokenizer_without_the_special_token_is_refused_by_its_name():
+    tokenizer = tokenizer_of("llama3_1", chat_template("smollm2"))
+    tokenizer.name_or_path = "models/tiny"
     template = ChatTemplate(tokenizer)
-    with pytest.raises(ConfigError, match=r"special token of the tokenizer, but it ends with '<\|im_end\|>"):
+    expected = r"special token of tokenizer 'models/tiny', but it ends with '<\|im_end\|>"
+    with pytest.raises(ConfigError, match=expected):
         find_turn_format(template, GuardedEncoder(tokenizer, template=template.source))
 
 
@@ -57,7 +52,7 @@ def test_a_turn_that_does_not_go_on_from_the_generation_prompt_is_refused():
         "'<|im_start|>assistant\\n' }}\n{%- endif", "'<|im_start|>bot\\n' }}\n{%- endif"
     )
     with pytest.raises(ConfigError, match="writes an assistant turn right after its generation prompt"):
-        turn_format("smollm2", source=source)
+        template_parts("smollm2", source=source)
 
 
 def test_a_message_holds_what_the_template_can_not_write_in_its_content():

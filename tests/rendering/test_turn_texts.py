@@ -1,27 +1,18 @@
 import pytest
-from tests.fixtures.tokenizers import byte_tokenizer
-from tests.rendering.conversations import ANSWER, LS, NEXT_REQUEST, REQUEST, RESULT, SECOND_RESULT, SYSTEM
+from tests.rendering.renderers import ALL, template_parts
+from tests.rendering.talk import ANSWER, FOLLOW_UP, LS, REQUEST, RESULT, RESULTS, SYSTEM
 
-from streakline.rendering.encoder import GuardedEncoder
-from streakline.rendering.jinja import ChatTemplate
 from streakline.rendering.tools import tool_spec
-from streakline.rendering.turn_format import find_turn_format
 from streakline.rendering.turn_texts import TurnTexts
 from streakline.types import Message, Role
 
-FAMILIES = ("qwen3", "qwen2_5", "llama3_1", "smollm2", "hermes_chatml")
 
-
-def turn_texts(family, *, source=None):
-    tokenizer = byte_tokenizer(family)
-    tokenizer.chat_template = source or tokenizer.chat_template
-    template = ChatTemplate(tokenizer)
-    encoder = GuardedEncoder(tokenizer, template=template.source)
-    return TurnTexts(template, find_turn_format(template, encoder), encoder)
+def turn_texts(family):
+    return TurnTexts(*template_parts(family))
 
 
 @pytest.mark.parametrize("content", ["a", ' "a"\\ \n', "", " "])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ALL)
 def test_a_text_put_together_is_what_the_template_writes(family, content):
     texts, fresh = turn_texts(family), turn_texts(family)
     shape = [(Role.TOOL, "ls"), (Role.TOOL, "mv"), (Role.USER, "")]
@@ -41,7 +32,7 @@ def test_what_a_template_makes_of_a_content_is_not_lost():
 
 
 def test_results_in_a_row_share_a_block_in_qwen():
-    text = turn_texts("qwen3").extension([RESULT, SECOND_RESULT])
+    text = turn_texts("qwen3").extension(RESULTS)
     assert text.count("<|im_start|>user") == 1
     assert text.count("<tool_response>") == 2
     assert text.startswith("\n<|im_start|>user\n<tool_response>\n")
@@ -50,8 +41,8 @@ def test_results_in_a_row_share_a_block_in_qwen():
 def test_an_extension_holds_no_schemas():
     texts = turn_texts("qwen2_5")
     assert "ls" in texts.conversation([SYSTEM, REQUEST], tools=[tool_spec(LS, style="full")])
-    assert "You help people" not in texts.extension([NEXT_REQUEST])
-    assert "ls" not in texts.extension([NEXT_REQUEST])
+    assert "You help people" not in texts.extension([FOLLOW_UP])
+    assert "ls" not in texts.extension([FOLLOW_UP])
 
 
 def test_nothing_new_is_the_next_generation_prompt():

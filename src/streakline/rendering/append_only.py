@@ -12,8 +12,6 @@ from streakline.rendering.tools import tool_spec
 from streakline.rendering.turn_texts import TurnTexts
 from streakline.types import Message, Role, ToolCall, ToolSchema
 
-__all__ = ["check_append_only"]
-
 _THINKING = re.compile(rf"{THINK_OPEN}.*?{THINK_CLOSE}\n*", re.DOTALL)
 _TOOL = ToolSchema(name="probe_tool", description="Probe.")
 _CALL = Message(role=Role.ASSISTANT, content="One.", tool_calls=(ToolCall(name="probe_tool", arguments={"a": 1}),))
@@ -28,10 +26,6 @@ def check_append_only(texts: TurnTexts, *, style: Literal["full", "short"]) -> N
     Thinking is left out of the comparison: whether earlier thinking stays is the rendering policy's choice, and a stock
     template that drops it can serve all three choices. All else must stay: a template that, say, moves the tools to the
     last user message makes each prompt a stranger to the turn before.
-
-    Args:
-        texts: The template to check.
-        style: Style of the tool schemas.
 
     Raises:
         ConfigError: If a later message changes what stood before it; the text says where.

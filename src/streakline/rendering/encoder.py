@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 from tokenizers import Tokenizer
@@ -18,8 +18,6 @@ from transformers import PreTrainedTokenizerFast
 
 from streakline.rendering.hermes import MARKERS
 from streakline.types import JSON
-
-__all__ = ["GuardedEncoder"]
 
 _MARK_OPEN, _MARK_CLOSE = "\ue000", "\ue001"
 _ALWAYS_STRUCTURE = (*MARKERS, "<tool_response>", "</tool_response>", "<tools>", "</tools>")
@@ -30,11 +28,8 @@ class GuardedEncoder:
     """Encodes rendered text as the tokenizer does, and the escaped parts of it as plain text.
 
     Structural tokens are the special tokens, and those added tokens that the chat template or the Hermes format spells.
-    Other added tokens (runs of spaces, words added to a vocabulary) are encoded everywhere as the tokenizer does.
-
-    Args:
-        tokenizer: Tokenizer to follow. It is copied: later changes of its truncation or padding have no effect.
-        template: Source of the chat template.
+    Other added tokens (runs of spaces, words added to a vocabulary) are encoded everywhere as the tokenizer does. The
+    tokenizer is copied: later changes of its truncation or padding have no effect.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, *, template: str) -> None:
@@ -70,33 +65,10 @@ class GuardedEncoder:
 
     def escape_json(self, value: JSON) -> JSON:
         """Escape every string in a JSON value, keys included."""
-        if isinstance(value, str):
-            return self.escape(value)
-        if isinstance(value, list):
-            return [self.escape_json(item) for item in value]
-        if isinstance(value, dict):
-            return {self.escape(key): self.escape_json(item) for key, item in value.items()}
-        return value
-
-    def unescape_json(self, value: JSON) -> JSON:
-        """Undo `escape_json`."""
-        if isinstance(value, str):
-            return self.unescape(value)
-        if isinstance(value, list):
-            return [self.unescape_json(item) for item in value]
-        if isinstance(value, dict):
-            return {self.unescape(key): self.unescape_json(item) for key, item in value.items()}
-        return value
+        return map_texts(value, self.escape)
 
     def encode(self, text: str) -> list[int]:
-        """Encode a rendered text.
-
-        Args:
-            text: Rendered text; may hold marks.
-
-        Returns:
-            [T] ids: those that the tokenizer gives for the whole text, where it holds no marks.
-        """
+        """Encode a rendered text: [T] ids, those that the tokenizer gives for the whole where it holds no marks."""
         if _MARK_OPEN not in text:
             ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
             # A tokenizer may fold other characters (full-width ones, say) into the spelling of an added token.
@@ -107,12 +79,7 @@ class GuardedEncoder:
     def encode_after(self, prefix: str, text: str) -> list[int]:
         """Encode a text in its place behind another one, without the ids of that one.
 
-        Args:
-            prefix: Text that stands before it.
-            text: Rendered text; may hold marks.
-
-        Returns:
-            [T] ids as in the whole; those of the text on its own where a token spans both.
+        These are the [T] ids that it has in the whole, or those of the text on its own where a token spans both.
         """
         before = self.encode(prefix)
         both = self.encode(prefix + text)
@@ -126,15 +93,10 @@ class GuardedEncoder:
     def decode_escaped(self, token_ids: Sequence[int]) -> str:
         """Decode ids so that only structural tokens spell structure: the same text written by plain tokens is escaped.
 
-        Args:
-            token_ids: Sampled ids.
-
-        Returns:
-            Text with marks where needed; `unescape` gives the text as people read it.
+        `unescape` makes of it the text as people read it.
         """
         text = self.decode(token_ids)
-        spelled = len(self._literal.findall(text))
-        if spelled == self._count_structure(token_ids):
+        if len(self._literal.findall(text)) == self._count_structure(token_ids):
             return text
         parts: list[str] = []
         start = 0
@@ -176,3 +138,14 @@ class GuardedEncoder:
             self._plain = Tokenizer.from_str(json.dumps(state))
             self._plain.encode_special_tokens = True
         return self._plain
+
+
+def map_texts(value: JSON, change: Callable[[str], str]) -> JSON:
+    """Change every string in a JSON value, keys included."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [map_texts(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(key): map_texts(item, change) for key, item in value.items()}
+    return value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
@@ -14,22 +12,18 @@ from streakline.errors import ConfigError, DataError, MissingDependencyError
 from streakline.rendering.encoder import GuardedEncoder
 from streakline.rendering.family_parse import read_family_response
 from streakline.rendering.hermes import ParsedAssistant, parse_assistant
-from streakline.rendering.history import format_results, shown_history, split_turns
 from streakline.rendering.jinja import TemplateMessage
 from streakline.rendering.parse_turn import parse_turn, until_terminator
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.renderer import Renderer
-from streakline.rendering.tools import announce_tools, order_tools, tool_spec
-from streakline.rendering.turn_format import PROBE, template_message
+from streakline.rendering.tools import tool_spec
+from streakline.rendering.turn_format import PROBE, USER, template_message
 from streakline.types import JSON, Message, Role, ToolCall, ToolSchema
 
 if TYPE_CHECKING:
     from renderers import Renderer as LibraryRenderer
     from renderers import RendererConfig
 
-__all__ = ["FamilyRenderer"]
-
-_USER: TemplateMessage = {"role": "user", "content": "Hello"}
 _CALL = Message(role=Role.ASSISTANT, tool_calls=(ToolCall(name="probe_a", arguments={"a": {"b": [1, "two"]}}),))
 
 
@@ -40,10 +34,6 @@ class FamilyRenderer(Renderer):
     It brings formats that the Hermes parser can't read (GLM, Kimi, gpt-oss, Llama 3's JSON calls). A family that writes
     Hermes blocks is parsed by our own parser, which is stricter on drafts inside thinking.
 
-    Args:
-        tokenizer: Tokenizer of the family.
-        policy: Choices to render by; `family` names the family where the tokenizer's own name doesn't.
-
     Raises:
         ConfigError: If the family is unknown, can't go on from a sampled turn, or lacks its special tokens.
         MissingDependencyError: If the library can't be imported.
@@ -52,64 +42,16 @@ class FamilyRenderer(Renderer):
     def __init__(self, tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> None:
         if policy.schema_style == "short":
             raise ConfigError("Expected `schema_style` to be 'full' with `use_family_renderer`, but got 'short'")
-        self._tokenizer = tokenizer
-        self._policy = policy
+        super().__init__(tokenizer, policy)
         self._encoder = GuardedEncoder(tokenizer, template=str(tokenizer.chat_template or ""))
         self._family, self._library = _create(tokenizer, policy, self._encoder)
         self._native_thinking = True
-        self._opening = self._render([_USER], generation_prompt=True)
+        self._opening = self._render([USER], generation_prompt=True)
         self._terminator_id = self._find_terminator()
         self._turn = [*self._opening, *self.completion(Message(role=Role.ASSISTANT, content=PROBE))]
         self._native_thinking = self._writes_thinking()
         self._hermes = parse_assistant(self._decode_turn(self.completion(_CALL))).message == _CALL
         self.extension([Message(role=Role.USER, content="Next.")])
-
-    @property
-    def policy(self) -> RenderingPolicy:
-        """The choices it renders by."""
-        return self._policy
-
-    @property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
-        """The tokenizer it renders for."""
-        return self._tokenizer
-
-    @property
-    def terminator_id(self) -> int:
-        """Token that ends an assistant turn, as the family writes it."""
-        return self._terminator_id
-
-    def prompt(self, messages: Sequence[Message], *, tools: Sequence[ToolSchema], task_id: str = "") -> tuple[int, ...]:
-        """Render a whole conversation and the generation prompt; see `Renderer.prompt`."""
-        if not messages:
-            raise DataError(f"Expected `messages` of task {task_id!r} to hold at least one message, but got none")
-        shown = shown_history(messages, policy=self._policy)
-        head, turns = split_turns(shown) if self.append_only else (shown, ())
-        ordered = order_tools(tools, order=self._policy.tool_order, task_id=task_id)
-        specs = [self._encoder.escape_json(_as_json(tool)) for tool in ordered]
-        ids = self._render(self._entries(head), tools=specs, generation_prompt=True)
-        for message, following in turns:
-            ids += self.completion(message)
-            ids += self._extend(following)
-        return tuple(ids)
-
-    def completion(self, message: Message) -> tuple[int, ...]:
-        """Render an assistant message as the policy would write it; see `Renderer.completion`."""
-        if message.role is not Role.ASSISTANT:
-            raise DataError(f"Expected an assistant message, but got role {message.role.value!r}")
-        ids = self._render([_USER, *self._entries([message])], generation_prompt=False)
-        start = len(self._opening)
-        if ids[:start] != self._opening or self._terminator_id not in ids[start:]:
-            raise DataError(
-                f"Expected an assistant message that family {self._family!r} can write after its generation prompt, "
-                f"but got {'thinking' if message.thinking else 'no thinking'} and {message.content[:40]!r}"
-            )
-        return tuple(ids[start : ids.index(self._terminator_id, start) + 1])
-
-    def extension(self, messages: Sequence[Message], *, new_tools: Sequence[ToolSchema] = ()) -> tuple[int, ...]:
-        """Render what follows an assistant turn; see `Renderer.extension`."""
-        shown = format_results(announce_tools(messages, new_tools, policy=self._policy), policy=self._policy)
-        return tuple(self._extend(shown))
 
     def parse(self, token_ids: Sequence[int]) -> ParsedAssistant:
         """Read a sampled turn; see `Renderer.parse`."""
@@ -118,14 +60,21 @@ class FamilyRenderer(Renderer):
         ids = until_terminator(token_ids, self._terminator_id)
         return read_family_response(self._library, ids, prompt_ids=self._opening, text=self._encoder.decode(ids))
 
-    def digest(self) -> str:
-        """Identity of the rendering; see `Renderer.digest`."""
-        from renderers import __version__
+    def _encode_opening(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
+        specs = [self._encoder.escape_json(_as_json(tool)) for tool in tools]
+        return self._render(self._entries(messages), tools=specs, generation_prompt=True)
 
-        identity = [self._policy.digest(), f"renderers {__version__} {self._family}", self._terminator_id]
-        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    def _encode_completion(self, message: Message) -> list[int]:
+        ids = self._render([USER, *self._entries([message])], generation_prompt=False)
+        start = len(self._opening)
+        if ids[:start] != self._opening or self._terminator_id not in ids[start:]:
+            raise DataError(
+                f"Expected an assistant message that family {self._family!r} can write after its generation prompt, "
+                f"but got {'thinking' if message.thinking else 'no thinking'} and {message.content[:40]!r}"
+            )
+        return ids[start : ids.index(self._terminator_id, start) + 1]
 
-    def _extend(self, messages: Sequence[Message]) -> list[int]:
+    def _encode_extension(self, messages: Sequence[Message]) -> list[int]:
         bridged = self._library.bridge_to_next_turn(
             self._opening, self._turn[len(self._opening) :], self._entries(messages)
         )
@@ -136,6 +85,11 @@ class FamilyRenderer(Renderer):
             )
         ids: list[int] = bridged.token_ids[len(self._turn) :]
         return ids
+
+    def _identity(self) -> Sequence[JSON]:
+        from renderers import __version__
+
+        return f"renderers {__version__} {self._family}", self._terminator_id
 
     def _entries(self, messages: Sequence[Message]) -> list[TemplateMessage]:
         thinking = self._native_thinking
@@ -157,7 +111,7 @@ class FamilyRenderer(Renderer):
 
     def _find_terminator(self) -> int:
         stops = set(self._library.get_stop_token_ids())
-        turn = self._render([_USER, {"role": "assistant", "content": PROBE}], generation_prompt=False)
+        turn = self._render([USER, {"role": "assistant", "content": PROBE}], generation_prompt=False)
         for token_id in reversed(turn[len(self._opening) :]):
             if token_id in stops:
                 return int(token_id)
@@ -214,7 +168,9 @@ def _create(
     try:
         return config.name, create_renderer(_EscapingTokenizer(tokenizer, encoder), config)
     except (AssertionError, ValueError) as error:
-        raise ConfigError(f"Expected a tokenizer of family {config.name!r}, but got: {error}") from error
+        raise ConfigError(
+            f"Expected tokenizer {tokenizer.name_or_path!r} to be of family {config.name!r}, but got: {error}"
+        ) from error
 
 
 def _config(tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> RendererConfig:

@@ -13,22 +13,14 @@ if TYPE_CHECKING:
     from renderers import ParsedToolCall
     from renderers import Renderer as LibraryRenderer
 
-__all__ = ["read_family_response"]
-
 
 def read_family_response(
     library: LibraryRenderer, token_ids: Sequence[int], *, prompt_ids: Sequence[int], text: str
 ) -> ParsedAssistant:
     """Let the library parse a turn of its family. Never raises because of what was sampled.
 
-    Args:
-        library: The library's renderer.
-        token_ids: Sampled ids without the terminator.
-        prompt_ids: A prompt that ends as the real one does.
-        text: The decoded turn.
-
-    Returns:
-        The turn; calls that could not be read, or stand in thinking that never ends, are errors or text.
+    `token_ids` come without the terminator, `text` is what they decode to, and the prompt ends as the real one does.
+    Calls that could not be read, or stand in thinking that never ends, become errors or text.
     """
     try:
         response = library.parse_response(list(token_ids), prompt_ids=list(prompt_ids))

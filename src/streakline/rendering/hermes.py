@@ -14,18 +14,6 @@ from typing import NoReturn
 
 from streakline.types import JSON, Message, Role, ToolCall
 
-__all__ = [
-    "CALL_CLOSE",
-    "CALL_OPEN",
-    "MARKERS",
-    "THINK_CLOSE",
-    "THINK_OPEN",
-    "ParsedAssistant",
-    "parse_assistant",
-    "serialize_assistant",
-    "serialize_calls",
-]
-
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
 CALL_OPEN = "<tool_call>"
@@ -49,17 +37,11 @@ class ParsedAssistant:
 
 
 def parse_assistant(text: str) -> ParsedAssistant:
-    r"""Read an assistant turn. Never raises.
+    r"""Read a decoded turn without its terminator. Never raises.
 
     A call inside thinking is a draft and no call. A `</think>` without its opening tag means that the prompt opened
     the thinking, so all that stands before it is thinking. A block that is not closed is malformed, however valid its
     JSON: the policy was cut off, or went on writing.
-
-    Args:
-        text: Decoded turn without its terminator.
-
-    Returns:
-        The turn, with one error for each malformed block.
 
     Example:
         >>> parsed = parse_assistant('Hm.<tool_call>{"name": "ls", "arguments": "{\\"a\\": true}"}</tool_call>')
@@ -89,14 +71,7 @@ def serialize_calls(calls: Sequence[ToolCall]) -> str:
 
 
 def serialize_assistant(message: Message) -> str:
-    """Write an assistant message as a policy would: thinking, text, calls.
-
-    Args:
-        message: An assistant message.
-
-    Returns:
-        Text without a terminator; `parse_assistant` reads the same message from it.
-    """
+    """Write an assistant message as a policy would, without terminator; `parse_assistant` reads it back."""
     said = "\n".join(part for part in (message.content, serialize_calls(message.tool_calls)) if part)
     thinking = f"{THINK_OPEN}\n{message.thinking}\n{THINK_CLOSE}" if message.thinking else ""
     return "\n\n".join(part for part in (thinking, said) if part)

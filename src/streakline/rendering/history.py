@@ -12,29 +12,14 @@ from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.tool_results import format_result
 from streakline.types import Message, Role
 
-__all__ = [
-    "AssistantTurn",
-    "drop_earlier_thinking",
-    "format_results",
-    "merge_into_context",
-    "shown_history",
-    "split_turns",
-    "starts_user_turn",
-]
-
 AssistantTurn: TypeAlias = tuple[Message, tuple[Message, ...]]
 """An assistant message, and the messages up to the next one."""
 
 
 def shown_history(messages: Sequence[Message], *, policy: RenderingPolicy) -> tuple[Message, ...]:
-    """Apply a rendering policy to a whole conversation.
+    """Apply system prompt, thinking history, form of results and template of a policy to a whole conversation.
 
-    Args:
-        messages: All messages so far.
-        policy: Gives system prompt, thinking history, form of results and template.
-
-    Returns:
-        The messages to write: with `context`, a system message, if there is one, and one user message.
+    With `context`, what is left is a system message, if there is one, and one user message.
     """
     shown = format_results(_with_system_prompt(messages, policy), policy=policy)
     if policy.thinking != "keep":
@@ -79,14 +64,7 @@ def merge_into_context(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def split_turns(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[AssistantTurn, ...]]:
-    """Split a conversation at its assistant messages.
-
-    Args:
-        messages: All messages.
-
-    Returns:
-        What stands before the first assistant message, and for each assistant message itself and what follows it.
-    """
+    """Split a conversation into what stands before the first assistant message, and the assistant turns."""
     starts = [index for index, message in enumerate(messages) if message.role is Role.ASSISTANT]
     head = tuple(messages[: starts[0]] if starts else messages)
     turns = pairwise([*starts, len(messages)])

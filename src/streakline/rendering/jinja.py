@@ -12,8 +12,6 @@ from transformers.utils.chat_template_utils import _compile_jinja_template
 from streakline.errors import ConfigError
 from streakline.types import JSON
 
-__all__ = ["ChatTemplate", "TemplateMessage", "ToolSpec"]
-
 TemplateMessage: TypeAlias = dict[str, JSON]
 """A message as chat templates read it: `role`, `content`, `reasoning_content`, `tool_calls`, ..."""
 
@@ -27,11 +25,8 @@ class ChatTemplate:
 
     It renders what `tokenizer.apply_chat_template(tokenize=False)` does, by the same sandboxed compiler, with two
     differences: tools may be plain texts (`schema_style="short"`), and the checks of each call are left out, since an
-    agent renders thousands of short texts a step.
-
-    Args:
-        tokenizer: Tokenizer with a chat template; where it has several, the one for tools is taken.
-        variables: More variables for the template, such as `enable_thinking`.
+    agent renders thousands of short texts a step. Of several templates, the one for tools is taken; it is given
+    `variables` (such as `enable_thinking`) with the tokenizer's special tokens.
 
     Raises:
         ConfigError: If the tokenizer has no chat template, or it doesn't compile.
@@ -43,6 +38,7 @@ class ChatTemplate:
                 f"Expected tokenizer {tokenizer.name_or_path!r} to have a chat template, but it has none; "
                 "give one by `chat_template`"
             )
+        self.name: str = tokenizer.name_or_path
         self.source: str = tokenizer.get_chat_template(None, tools=[{}])
         self._variables = {**tokenizer.special_tokens_map, **(variables or {})}
         try:
@@ -53,15 +49,7 @@ class ChatTemplate:
     def render(
         self, messages: Sequence[TemplateMessage], *, tools: Sequence[ToolSpec] = (), generation_prompt: bool = True
     ) -> str:
-        """Render a conversation.
-
-        Args:
-            messages: Messages in order.
-            tools: Tools; empty = none.
-            generation_prompt: Whether to end with the header of an assistant turn.
-
-        Returns:
-            The text, special tokens spelled out.
+        """Render a conversation, special tokens spelled out; `generation_prompt` adds the next assistant turn's header.
 
         Raises:
             ConfigError: If the template refuses the messages, as some do for a system prompt or tool results.

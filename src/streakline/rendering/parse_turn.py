@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from streakline.rendering.encoder import GuardedEncoder
+from streakline.rendering.encoder import GuardedEncoder, map_texts
 from streakline.rendering.hermes import THINK_OPEN, ParsedAssistant, parse_assistant
-from streakline.types import Message, ToolCall
-
-__all__ = ["escape_message", "parse_turn", "until_terminator"]
+from streakline.types import Message
 
 
 def until_terminator(token_ids: Sequence[int], terminator_id: int) -> list[int]:
@@ -21,51 +19,32 @@ def until_terminator(token_ids: Sequence[int], terminator_id: int) -> list[int]:
 def parse_turn(
     token_ids: Sequence[int], *, encoder: GuardedEncoder, terminator_id: int, opens_thinking: bool
 ) -> ParsedAssistant:
-    """Read a sampled turn in the Hermes format. Never raises because of what was sampled.
+    """Read a sampled turn in the Hermes format, up to its first terminator. Never raises because of what was sampled.
 
     Where `<tool_call>` or `<think>` is a token of the vocabulary, only that token counts: the same characters written
-    by other tokens are text.
-
-    Args:
-        token_ids: Sampled ids; what stands behind the first terminator is ignored.
-        encoder: Decodes them.
-        terminator_id: Token that ends a turn.
-        opens_thinking: Whether the generation prompt left thinking open.
-
-    Returns:
-        The turn, with one error for each malformed call.
+    by other tokens are text. With `opens_thinking`, the generation prompt left thinking open.
     """
     text = encoder.decode_escaped(until_terminator(token_ids, terminator_id))
     parsed = parse_assistant(f"{THINK_OPEN}{text}" if opens_thinking else text)
-    return replace(parsed, message=_unescape_message(parsed.message, encoder))
+    return replace(parsed, message=map_message(parsed.message, encoder.unescape))
 
 
-def escape_message(message: Message, encoder: GuardedEncoder) -> Message:
-    """Escape all texts of a message, so that none can pass for structure."""
+def map_message(message: Message, change: Callable[[str], str]) -> Message:
+    """Change all texts of a message, such as by `GuardedEncoder.escape`, so that none can pass for structure."""
     calls = tuple(
-        ToolCall(
-            name=encoder.escape(call.name),
-            arguments={encoder.escape(key): encoder.escape_json(value) for key, value in call.arguments.items()},
-            id=call.id,
+        replace(
+            call,
+            name=change(call.name),
+            arguments={change(key): map_texts(value, change) for key, value in call.arguments.items()},
+            id=change(call.id),
         )
         for call in message.tool_calls
     )
     return replace(
         message,
-        content=encoder.escape(message.content),
-        thinking=encoder.escape(message.thinking),
-        name=encoder.escape(message.name),
+        content=change(message.content),
+        thinking=change(message.thinking),
+        name=change(message.name),
+        tool_call_id=change(message.tool_call_id),
         tool_calls=calls,
     )
-
-
-def _unescape_message(message: Message, encoder: GuardedEncoder) -> Message:
-    calls = tuple(
-        ToolCall(
-            name=encoder.unescape(call.name),
-            arguments={encoder.unescape(key): encoder.unescape_json(value) for key, value in call.arguments.items()},
-        )
-        for call in message.tool_calls
-    )
-    content, thinking = encoder.unescape(message.content), encoder.unescape(message.thinking)
-    return replace(message, content=content, thinking=thinking, tool_calls=calls)

@@ -1,17 +1,20 @@
-"""The interface between messages and tokens."""
+"""Between messages and tokens: what all renderers share, and what each writes in its own way."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerFast
 
+from streakline.errors import ConfigError, DataError
 from streakline.rendering.hermes import ParsedAssistant
+from streakline.rendering.history import format_results, shown_history, split_turns
 from streakline.rendering.policy import RenderingPolicy
-from streakline.types import Message, Role, ToolSchema
-
-__all__ = ["Renderer"]
+from streakline.rendering.tools import announce_tools, order_tools
+from streakline.types import JSON, Message, Role, ToolSchema
 
 
 class Renderer(ABC):
@@ -26,94 +29,100 @@ class Renderer(ABC):
         <|im_start|>assistant                        <|im_start|>assistant
     """
 
+    _terminator_id: int  # Found by each subclass when it is built.
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> None:
+        self._tokenizer = tokenizer
+        self._policy = policy
+
     @property
-    @abstractmethod
     def policy(self) -> RenderingPolicy:
         """The choices it renders by."""
+        return self._policy
 
     @property
-    @abstractmethod
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The tokenizer it renders for."""
+        return self._tokenizer
 
     @property
-    @abstractmethod
     def terminator_id(self) -> int:
         """Token that ends an assistant turn."""
+        return self._terminator_id
 
     @property
     def append_only(self) -> bool:
         """Whether every later prompt extends the earlier ones: native template, and thinking that stays."""
-        return self.policy.template == "native" and self.policy.thinking == "keep"
+        return self._policy.template == "native" and self._policy.thinking == "keep"
 
     def extends(self, messages: Sequence[Message]) -> bool:
-        """Whether the tokens so far stay as they are when `messages` follow them.
+        """Whether the tokens so far stay as they are when new tool or user messages follow them.
 
-        Args:
-            messages: New tool or user messages, as `extension` takes them.
-
-        Returns:
-            True: go on with `extension`. False: the history is rewritten, ask for a `prompt` of the whole conversation.
+        If so, go on with `extension`; else the history is rewritten: ask for a `prompt` of the whole conversation.
         """
-        if self.policy.template == "context":
+        if self._policy.template == "context":
             return False
         return self.append_only or all(message.role is not Role.USER for message in messages)
 
-    @abstractmethod
     def prompt(self, messages: Sequence[Message], *, tools: Sequence[ToolSchema], task_id: str = "") -> tuple[int, ...]:
-        """Render a whole conversation and the generation prompt.
+        """Render a whole conversation, which may hold assistant turns, and the generation prompt: [T] token ids.
 
-        Args:
-            messages: All messages so far, at least one; may hold assistant turns.
-            tools: Tools that the policy sees; all of them, those revealed later included, where a conversation is
-                rendered anew.
-            task_id: Seed of the tool order `shuffled`.
-
-        Returns:
-            [T] token ids, after which the policy writes its turn.
+        `tools` are all that the policy sees, revealed ones included; `task_id` is the seed of the order `shuffled`.
 
         Raises:
             ConfigError: If the template cannot show the tools or the messages.
             DataError: If there are no messages.
         """
+        if not messages:
+            raise DataError(f"Expected `messages` of task {task_id!r} to hold at least one message, but got none")
+        shown = shown_history(messages, policy=self._policy)
+        opening, turns = split_turns(shown) if self.append_only else (shown, ())
+        ids = self._encode_opening(opening, order_tools(tools, order=self._policy.tool_order, task_id=task_id))
+        for message, following in turns:
+            ids += self._encode_completion(message)
+            ids += self._encode_extension(following)
+        return tuple(ids)
 
-    @abstractmethod
     def completion(self, message: Message) -> tuple[int, ...]:
-        """Render an assistant message as the policy would write it.
-
-        Args:
-            message: An assistant message.
-
-        Returns:
-            [T] token ids, the terminator last and nowhere else.
+        """Render an assistant message as the policy would write it: [T] token ids, the terminator last and only there.
 
         Raises:
             DataError: If the message is not one that the policy could write after the generation prompt.
         """
+        if message.role is not Role.ASSISTANT:
+            raise DataError(f"Expected an assistant message, but got role {message.role.value!r}")
+        return tuple(self._encode_completion(message))
 
-    @abstractmethod
     def extension(self, messages: Sequence[Message], *, new_tools: Sequence[ToolSchema] = ()) -> tuple[int, ...]:
-        """Render what follows an assistant turn, up to and including the next generation prompt.
+        """Render what goes right after a terminator: separator, new tool and user messages, next generation prompt.
 
-        Args:
-            messages: New tool and user messages, in order.
-            new_tools: Tools revealed with them; told as a block of text in the user message.
-
-        Returns:
-            [T] token ids that go right after the terminator: separator, messages, generation prompt.
+        `new_tools`, revealed with the messages, are told as a block of text in the user message. Gives [T] token ids.
         """
+        if self._policy.template == "context":
+            raise ConfigError("Expected `template` to be 'native' for an extension, but got 'context'")
+        shown = format_results(announce_tools(messages, new_tools, policy=self._policy), policy=self._policy)
+        return tuple(self._encode_extension(shown))
 
     @abstractmethod
     def parse(self, token_ids: Sequence[int]) -> ParsedAssistant:
-        """Read a sampled turn. Never raises because of what was sampled.
+        """Read a sampled turn up to its first terminator. Never raises because of what was sampled."""
 
-        Args:
-            token_ids: Sampled ids; what stands behind the first terminator is ignored.
-
-        Returns:
-            The turn, with one error for each malformed call.
-        """
-
-    @abstractmethod
     def digest(self) -> str:
         """Identity of the rendering: SHA-256 over policy, template and terminator, as 64 hexadecimal digits."""
+        return hashlib.sha256(json.dumps([self._policy.digest(), *self._identity()]).encode()).hexdigest()
+
+    @abstractmethod
+    def _encode_opening(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
+        """Ids of a conversation as it is to be shown, and the generation prompt; tools in order."""
+
+    @abstractmethod
+    def _encode_completion(self, message: Message) -> list[int]:
+        """Ids of an assistant message behind the generation prompt, terminator included."""
+
+    @abstractmethod
+    def _encode_extension(self, messages: Sequence[Message]) -> list[int]:
+        """Ids between a terminator and the end of the next generation prompt."""
+
+    @abstractmethod
+    def _identity(self) -> Sequence[JSON]:
+        """What tells renderings under the same policy apart."""

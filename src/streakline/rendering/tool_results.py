@@ -7,18 +7,11 @@ from typing import Literal
 
 from streakline.types import JSON
 
-__all__ = ["format_result"]
-
 
 def format_result(content: str, *, style: Literal["json", "text"]) -> str:
-    r"""Write the content of a tool message in the style of a rendering policy.
+    r"""Write what a tool returned, JSON or plain text, in the style of a rendering policy.
 
-    Args:
-        content: What the tool returned: JSON, or plain text.
-        style: `json`: JSON as given, plain text as a JSON string. `text`: lines of `key: value`, plain text as given.
-
-    Returns:
-        The text for the message.
+    `json`: JSON as given, plain text as a JSON string. `text`: lines of `key: value`, plain text as given.
 
     Example:
         >>> format_result('{"id": 7, "tags": ["a", "b"]}', style="text")

@@ -11,21 +11,11 @@ from streakline.rendering.jinja import ToolSpec
 from streakline.rendering.policy import RenderingPolicy
 from streakline.types import JSON, Message, Role, ToolSchema
 
-__all__ = ["announce_tools", "order_tools", "short_schema", "tool_spec"]
-
 
 def order_tools(
     tools: Sequence[ToolSchema], *, order: Literal["given", "sorted", "shuffled"], task_id: str = ""
 ) -> tuple[ToolSchema, ...]:
-    """Put tools into the order of a rendering policy.
-
-    Args:
-        tools: Tools as the task gives them.
-        order: `given`; `sorted` by name; `shuffled` by a hash of task id and name, the same in every run.
-        task_id: Task that is rendered.
-
-    Returns:
-        The same tools, ordered.
+    """Put tools into an order: `sorted` by name, `shuffled` by a hash of task id and name, the same in every run.
 
     Example:
         >>> tools = [ToolSchema(name="mv"), ToolSchema(name="ls")]
@@ -51,27 +41,15 @@ def short_schema(tool: ToolSchema) -> str:
 
 
 def tool_spec(tool: ToolSchema, *, style: Literal["full", "short"]) -> ToolSpec:
-    """Write a tool as chat templates take it.
-
-    Args:
-        tool: The tool.
-        style: `full`: OpenAI's function schema; `short`: see `short_schema`.
-
-    Returns:
-        A dictionary for `full`, a text for `short`.
-    """
+    """Write a tool as chat templates take it: OpenAI's function schema for `full`, `short_schema` for `short`."""
     if style == "short":
         return short_schema(tool)
-    function: dict[str, JSON] = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-    }
+    function: JSON = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
 
 
 def announce_tools(
-    messages: Sequence[Message], new_tools: Sequence[ToolSchema], *, policy: RenderingPolicy, task_id: str = ""
+    messages: Sequence[Message], new_tools: Sequence[ToolSchema], *, policy: RenderingPolicy
 ) -> tuple[Message, ...]:
     r"""Tell of tools that are revealed in the middle of a conversation.
 
@@ -82,22 +60,10 @@ def announce_tools(
         mv(source, to)
 
         Move it.
-
-    Args:
-        messages: New messages.
-        new_tools: Tools revealed with them; empty = none.
-        policy: Gives order and style.
-        task_id: Seed of the order `shuffled`.
-
-    Returns:
-        The messages, one of them with the block.
     """
     if not new_tools:
         return tuple(messages)
-    specs = (
-        tool_spec(tool, style=policy.schema_style)
-        for tool in order_tools(new_tools, order=policy.tool_order, task_id=task_id)
-    )
+    specs = (tool_spec(tool, style=policy.schema_style) for tool in order_tools(new_tools, order=policy.tool_order))
     lines = (spec if isinstance(spec, str) else json.dumps(spec, ensure_ascii=False) for spec in specs)
     block = "\n".join(("New tools:", *lines))
     users = [index for index, message in enumerate(messages) if message.role is Role.USER]

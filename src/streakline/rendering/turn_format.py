@@ -8,15 +8,15 @@ from streakline.errors import ConfigError
 from streakline.rendering.encoder import GuardedEncoder
 from streakline.rendering.hermes import THINK_CLOSE, THINK_OPEN, parse_assistant, serialize_assistant
 from streakline.rendering.jinja import ChatTemplate, TemplateMessage
-from streakline.rendering.parse_turn import escape_message
+from streakline.rendering.parse_turn import map_message
 from streakline.types import JSON, Message, Role, ToolCall
-
-__all__ = ["PROBE", "TurnFormat", "find_turn_format", "template_message"]
 
 PROBE = "probe-text"
 """Text of probing messages: plain, and nothing that a template treats in a special way."""
 
-_USER: TemplateMessage = {"role": "user", "content": "Hello"}
+USER: TemplateMessage = {"role": "user", "content": "Hello"}
+"""Request before a probed turn."""
+
 _CALLS = (ToolCall(name="probe_a", arguments={"a": {"b": [1, "two"]}}), ToolCall(name="probe_b"))
 
 
@@ -48,19 +48,13 @@ def template_message(
 ) -> TemplateMessage:
     """Write a message as chat templates read it, its texts escaped.
 
-    Args:
-        message: Any message.
-        encoder: Escapes texts.
-        native_thinking: Whether thinking stands in a field of its own, not in the content.
-        native_calls: Whether calls stand in a field of their own, not in the content.
-
-    Returns:
-        A dictionary with arguments as objects, so that the template writes them as JSON once.
+    Thinking and calls stand in fields of their own where they are native to the template, else in the content.
+    Arguments are objects, so that the template writes them as JSON once.
     """
-    escaped = escape_message(message, encoder)
+    escaped = map_message(message, encoder.escape)
     entry: TemplateMessage = {"role": message.role.value}
     if message.role is not Role.ASSISTANT:
-        named = {"name": escaped.name, "tool_call_id": message.tool_call_id}
+        named = {"name": escaped.name, "tool_call_id": escaped.tool_call_id}
         return {**entry, "content": escaped.content, **{key: value for key, value in named.items() if value}}
     said = replace(
         escaped,
@@ -78,24 +72,17 @@ def template_message(
 def find_turn_format(template: ChatTemplate, encoder: GuardedEncoder) -> TurnFormat:
     """Ask a chat template how it writes an assistant turn.
 
-    Args:
-        template: The template.
-        encoder: Knows the structural tokens.
-
-    Returns:
-        What was found.
-
     Raises:
         ConfigError: If a turn doesn't go on from the generation prompt, or doesn't end with one special token.
     """
-    opening = template.render([_USER])
-    whole = template.render([_USER, {"role": "assistant", "content": PROBE}], generation_prompt=False)
+    opening = template.render([USER])
+    whole = template.render([USER, {"role": "assistant", "content": PROBE}], generation_prompt=False)
     if not whole.startswith(opening) or PROBE not in whole:
         raise ConfigError(
             "Expected a chat template that writes an assistant turn right after its generation prompt, "
             f"but got {_tail(whole)!r} where the prompt is {_tail(opening)!r}"
         )
-    terminator = _terminator(whole[whole.index(PROBE) + len(PROBE) :], encoder)
+    terminator = _terminator(whole[whole.index(PROBE) + len(PROBE) :], template, encoder)
     user_end = opening.index("Hello") + len("Hello")
     found = TurnFormat(
         header=opening[user_end:],
@@ -117,7 +104,7 @@ def find_turn_format(template: ChatTemplate, encoder: GuardedEncoder) -> TurnFor
 def _writes(message: Message, template: ChatTemplate, found: TurnFormat, encoder: GuardedEncoder) -> bool:
     try:
         entry = template_message(message, encoder, native_thinking=True, native_calls=True)
-        text = template.render([_USER, entry], generation_prompt=False)
+        text = template.render([USER, entry], generation_prompt=False)
     except ConfigError:
         return False
     turn = text[len(found.opening) : text.rfind(found.terminator)]
@@ -125,12 +112,12 @@ def _writes(message: Message, template: ChatTemplate, found: TurnFormat, encoder
     return text.startswith(found.opening) and parse_assistant(prefix + turn).message == message
 
 
-def _terminator(rest: str, encoder: GuardedEncoder) -> str:
+def _terminator(rest: str, template: ChatTemplate, encoder: GuardedEncoder) -> str:
     candidates = [token for token in encoder.token_ids if rest.lstrip().startswith(token)]
     if not candidates:
         raise ConfigError(
-            "Expected the chat template to end an assistant turn with a special token of the tokenizer, "
-            f"but it ends with {rest!r}"
+            "Expected the chat template to end an assistant turn with a special token of tokenizer "
+            f"{template.name!r}, but it ends with {rest!r}"
         )
     return max(candidates, key=len)
 

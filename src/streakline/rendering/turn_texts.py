@@ -9,25 +9,16 @@ from typing import final
 from streakline.errors import DataError
 from streakline.rendering.encoder import GuardedEncoder
 from streakline.rendering.jinja import ChatTemplate, TemplateMessage, ToolSpec
-from streakline.rendering.turn_format import PROBE, TurnFormat, template_message
-from streakline.types import JSON, Message, Role
+from streakline.rendering.turn_format import PROBE, USER, TurnFormat, template_message
+from streakline.types import Message, Role
 
-__all__ = ["TurnTexts"]
-
-_USER: TemplateMessage = {"role": "user", "content": "Hello"}
 _ASSISTANT: TemplateMessage = {"role": "assistant", "content": PROBE}
 _MAX_FRAMES = 1024
 
 
 @final
 class TurnTexts:
-    """Writes texts, with marks where a message spells a structural token.
-
-    Args:
-        template: Chat template.
-        turn_format: What is known of its assistant turns.
-        encoder: Escapes texts.
-    """
+    """Writes texts, with marks where a message spells a structural token."""
 
     def __init__(self, template: ChatTemplate, turn_format: TurnFormat, encoder: GuardedEncoder) -> None:
         self._template = template
@@ -43,11 +34,9 @@ class TurnTexts:
         """Text of an assistant turn behind the generation prompt, terminator included.
 
         Raises:
-            DataError: If the message is not the assistant's, or can't follow the generation prompt.
+            DataError: If the message can't follow the generation prompt.
         """
-        if message.role is not Role.ASSISTANT:
-            raise DataError(f"Expected an assistant message, but got role {message.role.value!r}")
-        text = self._template.render([_USER, *self._entries([message])], generation_prompt=False)
+        text = self._template.render([USER, *self._entries([message])], generation_prompt=False)
         opening = self._format.opening
         if not text.startswith(opening):
             raise DataError(
@@ -93,7 +82,7 @@ class TurnTexts:
         return (*parts, rest)
 
     def _render_extension(self, entries: list[TemplateMessage]) -> str:
-        text = self._template.render([_USER, _ASSISTANT, *entries])
+        text = self._template.render([USER, _ASSISTANT, *entries])
         turn = text.index(self._format.terminator, text.index(PROBE))
         return text[turn + len(self._format.terminator) :]
 
@@ -107,7 +96,4 @@ class TurnTexts:
     def _escape_spec(self, spec: ToolSpec) -> ToolSpec:
         if isinstance(spec, str):
             return self._encoder.escape(spec)
-        escaped: dict[str, JSON] = {}
-        for key, value in spec.items():
-            escaped[key] = self._encoder.escape_json(value)
-        return escaped
+        return {key: self._encoder.escape_json(value) for key, value in spec.items()}

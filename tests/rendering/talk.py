@@ -18,7 +18,7 @@ MV = ToolSchema(
 SYSTEM = Message(role=Role.SYSTEM, content="Help.")
 REQUEST = Message(role=Role.USER, content="List the folder Größe, then tell me.")
 CALL = Message(role=Role.ASSISTANT, content="Sure.", tool_calls=(ToolCall(name="ls", arguments={"path": "Größe"}),))
-TWO_CALLS = Message(
+CALLS = Message(
     role=Role.ASSISTANT,
     tool_calls=(
         ToolCall(name="ls", arguments={"path": "a"}),
@@ -26,9 +26,9 @@ TWO_CALLS = Message(
     ),
 )
 RESULT = Message(role=Role.TOOL, name="ls", content='{"entries": ["a", "b"]}')
-SECOND_RESULT = Message(role=Role.TOOL, name="mv", content='{"ok": true}')
+RESULTS = (RESULT, Message(role=Role.TOOL, name="mv", content='{"ok": true}'))
 ANSWER = Message(role=Role.ASSISTANT, content="It holds a and b.")
-NEXT_REQUEST = Message(role=Role.USER, content="Thanks. And now?")
+FOLLOW_UP = Message(role=Role.USER, content="Thanks. And now?")
 
 
 def thinking(message: Message, thought: str = "Let me see.") -> Message:
