@@ -165,18 +165,23 @@ def test_min_new_tokens_bars_terminators_until_then():
     assert any(completion.finish_reason == "stop" for turns in play.turns.values() for _, completion in turns)
 
 
+def count_tokens(model, engine) -> list[int]:
+    """Tokens of each forward pass from now on; the engine has checked itself before."""
+    Play([(1, 2)], lambda row, turn, ids: None).on_engine(engine, SamplingPolicy())
+    sizes: list[int] = []
+    model.register_forward_pre_hook(
+        lambda module, args, kwargs: sizes.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    return sizes
+
+
 def test_a_shared_prompt_is_computed_once():
     model = tiny_model()
     engine = HFEngine(model, terminator_ids=[STOP])
-    Play([(1, 2)], lambda row, turn, ids: None).on_engine(engine, SamplingPolicy())
-    sizes: list[int] = []
-    handle = model.register_forward_pre_hook(
-        lambda module, args, kwargs: sizes.append(kwargs["input_ids"].numel()), with_kwargs=True
-    )
+    sizes = count_tokens(model, engine)
     Play([tuple(range(40))] * 6 + [tuple(range(30, 60))] * 6, lambda row, turn, ids: None).on_engine(
         engine, SamplingPolicy()
     )
-    handle.remove()
     assert sizes[0] == 39 + 29
     assert sizes[1] == 12
 
@@ -184,13 +189,8 @@ def test_a_shared_prompt_is_computed_once():
 def test_finished_rows_are_not_computed_any_more():
     model = tiny_model()
     engine = HFEngine(model, terminator_ids=[STOP])
-    Play([(1, 2)], lambda row, turn, ids: None).on_engine(engine, SamplingPolicy())
-    sizes: list[int] = []
-    handle = model.register_forward_pre_hook(
-        lambda module, args, kwargs: sizes.append(kwargs["input_ids"].numel()), with_kwargs=True
-    )
+    sizes = count_tokens(model, engine)
     play = Play(prompts(2, 8), lambda row, turn, ids: None, max_new_tokens=20).on_engine(engine, SamplingPolicy())
-    handle.remove()
     lengths = [len(play.turns[row][0][1].token_ids) for row in range(16)]
     assert sizes[1:] == [sum(length > step for length in lengths) for step in range(max(lengths))]
 

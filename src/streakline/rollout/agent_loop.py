@@ -12,13 +12,12 @@ from streakline.environment.base import Environment, EnvironmentFactory
 from streakline.errors import ConfigError, StreaklineError
 from streakline.rendering.renderer import Renderer
 from streakline.rollout.engine import GenerationRequest, RolloutEngine
-from streakline.rollout.episode import Episode, EpisodeConfig, opening_messages, opening_tools
+from streakline.rollout.episode import Episode, opening_messages, opening_tools
+from streakline.rollout.episode import EpisodeConfig as EpisodeConfig
 from streakline.rollout.failed_environment import FailedEnvironment
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.rollout.seeds import derive_seed
 from streakline.types import Completion, Task, Trajectory
-
-__all__ = ["AgentLoop", "EpisodeConfig", "RolloutTiming"]
 
 
 @final
@@ -38,14 +37,7 @@ class RolloutTiming:
 
 @final
 class AgentLoop:
-    """Attempts tasks with a policy.
-
-    Args:
-        engine: Samples.
-        renderer: Turns messages into tokens.
-        sampling: Decoding and token limits.
-        episode: Limits on turns and calls.
-        run_seed: Seed of the run; with epoch, task, member and turn it gives every draw.
+    """Attempts tasks with a policy; `run_seed`, epoch, task, member and turn give every draw.
 
     Example:
         Two members of each of two groups, without a model::
@@ -75,16 +67,9 @@ class AgentLoop:
     def run(
         self, tasks: Sequence[Task], *, num_samples: int, make_environment: EnvironmentFactory, epoch: int
     ) -> list[list[Trajectory]]:
-        """Attempt each task `num_samples` times.
+        """Attempt each task `num_samples` times: [tasks][num_samples] trajectories.
 
-        Args:
-            tasks: What to attempt; ids must differ, since they seed the draws.
-            num_samples: Members of each group.
-            make_environment: Makes the world of one episode.
-            epoch: Pass over the tasks; part of the seed.
-
-        Returns:
-            [tasks][num_samples] trajectories. Whatever goes wrong inside one is its termination.
+        Whatever goes wrong inside one is its termination.
 
         Raises:
             ConfigError: If `num_samples` is not positive or a task comes twice.

@@ -19,8 +19,6 @@ from streakline.rollout.sampling import SamplingPolicy
 from streakline.rollout.step_plan import Step, map_prefixes, plan_prompts, plan_step
 from streakline.types import Completion
 
-__all__ = ["BatchLimits", "Forward", "RolloutBatch"]
-
 Forward: TypeAlias = Callable[[Step], torch.Tensor]
 """Runs the model over a step; returns logits [D, V] of the tokens in `Step.drawn_from`."""
 
@@ -42,18 +40,7 @@ class BatchLimits:
 
 @final
 class RolloutBatch:
-    """The rows of one `generate` call. Single use.
-
-    Args:
-        requests: First request of each row.
-        respond: Called with each completion.
-        forward: The model.
-        sampling: How tokens are drawn.
-        terminator_ids: Tokens that end a turn.
-        limits: Sizes.
-        weight_version: Version that completions carry.
-        device: Where the model is.
-    """
+    """The rows of one `generate` call. Single use."""
 
     def __init__(
         self,

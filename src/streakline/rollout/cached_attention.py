@@ -19,8 +19,6 @@ from transformers import AttentionInterface
 from streakline.errors import EngineError
 from streakline.rollout.kv_store import KVStore, LayerStore
 
-__all__ = ["ATTENTION_NAME", "Block", "ChunkBlock", "DecodeBlock", "PrefixMap", "PromptBlock", "StepPlan"]
-
 ATTENTION_NAME = "streakline_rollout"
 """Name under which transformers finds the attention function."""
 
@@ -38,17 +36,10 @@ class Block(ABC):
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
     ) -> torch.Tensor:
-        """Store the new keys and values, and attend.
+        """Store the new keys [N, kv_heads, head_dim] and values [N, kv_heads, value_dim], and attend to all.
 
-        Args:
-            query: [N, heads, head_dim], scaled.
-            key: [N, kv_heads, head_dim].
-            value: [N, kv_heads, value_dim].
-            layer: Where the layer's keys and values are kept.
-            window: Positions that a token sees, itself included; None = all before it.
-
-        Returns:
-            [N, heads, value_dim].
+        Scaled queries [N, heads, head_dim] give [N, heads, value_dim]. A token sees `window` positions, itself
+        included; None = all before it.
         """
 
 
@@ -82,16 +73,9 @@ class PrefixMap:
     def attend(
         self, query: torch.Tensor, positions: torch.Tensor, layer: LayerStore, window: int | None
     ) -> torch.Tensor:
-        """Attend to the trunks only.
+        """Attend to the trunks only, from scaled queries [R, kv_heads, g, head_dim] at [R] int64 `positions`.
 
-        Args:
-            query: [R, kv_heads, g, head_dim], scaled; g query heads share a key head.
-            positions: [R] int64 position of each query.
-            layer: Where the keys are.
-            window: Positions that a token sees; None = all.
-
-        Returns:
-            [R, kv_heads, g, value_dim + 1]; see `_partial`.
+        g query heads share a key head. Gives [R, kv_heads, g, value_dim + 1]; see `_partial`.
         """
         num_trunks, width = self.rows_of_slots.shape
         _, kv_heads, group, _ = query.shape
@@ -277,17 +261,10 @@ class PromptBlock(Block):
 
 
 def _partial(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Attend to a part of the keys.
+    """Attend to a part of the keys: [*, q, d] scaled, [*, k, d], [*, k, v] and a bias [*, q, k] of the scores.
 
-    Args:
-        query: [*, q, head_dim], scaled.
-        keys: [*, k, head_dim].
-        values: [*, k, value_dim].
-        bias: [*, q, k] float32, broadcast, added to the scores.
-
-    Returns:
-        [*, q, value_dim + 1] float32: the weighted mean of the values, and the logarithm of the sum of the exponentials
-        of the scores, by which parts are weighed against each other.
+    Gives [*, q, v + 1] float32: the weighted mean of the values, and the log-sum-exp of the scores, by which parts are
+    weighed against each other.
     """
     scores = torch.matmul(query, keys.transpose(-1, -2)).float() + bias
     weights = scores.softmax(-1)

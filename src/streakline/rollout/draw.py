@@ -9,18 +9,11 @@ import torch
 
 from streakline.rollout.sampling import SamplingPolicy
 
-__all__ = ["draw_tokens", "uniforms"]
-
 
 def uniforms(seed: int, count: int) -> list[float]:
-    """Draw the uniforms of one assistant turn.
+    """Draw the [count] numbers in [0, 1) of one assistant turn, from a Philox stream keyed by its seed.
 
-    Args:
-        seed: Identity of the turn, see `derive_seed`.
-        count: How many; more tokens of the same turn would continue the same stream.
-
-    Returns:
-        [count] numbers in [0, 1) from a Philox stream keyed by the seed.
+    More tokens of the same turn would continue the same stream.
     """
     drawn: list[float] = np.random.Generator(np.random.Philox(key=seed)).random(count).tolist()
     return drawn
@@ -34,18 +27,11 @@ def draw_tokens(
     terminator_ids: Sequence[int],
     may_stop: Sequence[bool],
 ) -> tuple[list[int], list[float]]:
-    """Draw one token for each row.
+    """Draw one token for each row of logits [B, V], by [B] numbers in [0, 1), which are unused when greedy.
 
-    Args:
-        logits: [B, V] of any float type.
-        numbers: [B] numbers in [0, 1); unused when greedy.
-        sampling: How to draw.
-        terminator_ids: Tokens that end a turn.
-        may_stop: [B] False where no terminator may be drawn yet.
-
-    Returns:
-        [B] token ids, and [B] natural log-probabilities under the distribution that was drawn from (temperature 1
-        when greedy). A row without a finite distribution has log-probability nan.
+    `may_stop` [B] is False where no terminator may be drawn yet. Gives [B] token ids, and [B] natural log-probabilities
+    under the distribution that was drawn from (temperature 1 when greedy). A row without a finite distribution has
+    log-probability nan.
     """
     scores = logits.float()
     if not all(may_stop):

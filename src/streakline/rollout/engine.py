@@ -11,8 +11,6 @@ from streakline.errors import RecordError
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import Completion
 
-__all__ = ["GenerationRequest", "Respond", "RolloutEngine"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
@@ -51,12 +49,8 @@ class RolloutEngine(ABC):
 
         When row i finishes a generation, `respond(i, completion)` is called, from the calling thread. The request it
         returns holds the full prompt (normally an extension of everything so far) and continues the row; None ends it.
-        The order in which rows respond is not defined, and rows never wait for each other's turns.
-
-        Args:
-            requests: First request of each row.
-            respond: What happens between the turns of a row. An exception it raises ends the call.
-            sampling: Decoding; the limits on tokens that count are those of the requests.
+        The order in which rows respond is not defined, and rows never wait for each other's turns. An exception that
+        `respond` raises ends the call. The limits on tokens that count are those of the requests.
 
         Raises:
             EngineError: If the engine fails as a whole. A failure of one row is a `Completion` with
@@ -65,10 +59,7 @@ class RolloutEngine(ABC):
 
     @abstractmethod
     def sync_weights(self, version: int) -> None:
-        """Take over the policy's current weights; anything computed under earlier ones is dropped.
-
-        Args:
-            version: Version that later completions carry.
+        """Take over the policy's current weights as `version`; anything computed under earlier ones is dropped.
 
         Raises:
             EngineError: If the weights could not be taken over.

@@ -7,16 +7,10 @@ from typing import NoReturn, final
 from streakline.environment.base import Environment
 from streakline.types import JSON, ToolCall
 
-__all__ = ["FailedEnvironment"]
-
 
 @final
 class FailedEnvironment(Environment):
-    """Raises, at the first touch, what the factory raised.
-
-    Args:
-        error: What the factory raised.
-    """
+    """Raises, at the first touch, what the factory raised."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

@@ -18,8 +18,6 @@ from streakline.rollout.sampling import SamplingPolicy
 from streakline.rollout.step_plan import Step
 from streakline.types import Completion
 
-__all__ = ["HFEngine"]
-
 
 @final
 class HFEngine(RolloutEngine):
@@ -80,7 +78,7 @@ class HFEngine(RolloutEngine):
         if not self._is_verified:
             self._verify()
             self._is_verified = True
-        self._run(requests, respond, sampling=sampling, limits=self._limits)
+        self._run(requests, respond, sampling=sampling)
 
     def sync_weights(self, version: int) -> None:
         """Record the version: the policy's own weights are sampled from, and no cache outlives a `generate`."""
@@ -91,14 +89,7 @@ class HFEngine(RolloutEngine):
         """Version of the weights that the engine samples from."""
         return self._weight_version
 
-    def _run(
-        self,
-        requests: Sequence[GenerationRequest],
-        respond: Respond,
-        *,
-        sampling: SamplingPolicy,
-        limits: BatchLimits,
-    ) -> None:
+    def _run(self, requests: Sequence[GenerationRequest], respond: Respond, *, sampling: SamplingPolicy) -> None:
         # no_grad, not inference_mode: tensors made under the latter can't enter a loss later on.
         with torch.no_grad(), _sampling_mode(self._network):
             RolloutBatch(
@@ -107,7 +98,7 @@ class HFEngine(RolloutEngine):
                 forward=self._forward,
                 sampling=sampling,
                 terminator_ids=self._terminator_ids,
-                limits=limits,
+                limits=self._limits,
                 weight_version=self._weight_version,
                 device=self._network.device,
             ).run()
@@ -146,7 +137,7 @@ class HFEngine(RolloutEngine):
 
         # Mixed precision rounds the two computations apart, which would hide or feign a difference.
         with torch.autocast(self._network.device.type, enabled=False):
-            self._run(requests, extend_once, sampling=SamplingPolicy(greedy=True), limits=self._limits)
+            self._run(requests, extend_once, sampling=SamplingPolicy(greedy=True))
             gap = max(self._gap(prompt, completion) for prompt, completion in turns)
         tolerance = _tolerance(self._network)
         if not gap <= tolerance:

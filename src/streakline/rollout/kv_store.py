@@ -11,9 +11,6 @@ from typing import final
 
 import torch
 
-__all__ = ["KVSlab", "KVStore", "LayerStore"]
-
-
 _LEAST_CAPACITY = 64  # Below it, growing costs more than the memory is worth.
 
 
@@ -27,14 +24,7 @@ class KVSlab:
         self._values = torch.empty(0, 0, 0, 0)
 
     def reserve(self, keys: torch.Tensor, values: torch.Tensor, *, slots: int, capacity: int) -> None:
-        """Make room.
-
-        Args:
-            keys: [N, kv_heads, head_dim] keys about to be written, for type and shape.
-            values: [N, kv_heads, value_dim] values about to be written.
-            slots: Slots that must exist.
-            capacity: Positions that every slot must have.
-        """
+        """Make room for `slots` slots of `capacity` positions; type and shape are those of what is to be written."""
         if slots > self._keys.shape[0] or capacity > self._keys.shape[2]:
             slots = _grown(self._keys.shape[0], slots)
             capacity = _grown(self._keys.shape[2], max(capacity, _LEAST_CAPACITY))
@@ -42,13 +32,9 @@ class KVSlab:
             self._values = _enlarged(self._values, like=values, slots=slots, capacity=capacity)
 
     def write(self, keys: torch.Tensor, values: torch.Tensor, *, slots: torch.Tensor, positions: torch.Tensor) -> None:
-        """Store one token per entry.
+        """Store the keys [N, kv_heads, head_dim] and values [N, kv_heads, value_dim] of N tokens.
 
-        Args:
-            keys: [N, kv_heads, head_dim].
-            values: [N, kv_heads, value_dim].
-            slots: [N] int64 slot of each token.
-            positions: [N] int64 position of each token within its slot.
+        `slots` [N] int64 holds the slot of each token, `positions` [N] int64 its position there.
         """
         _, heads, capacity, _ = self._keys.shape
         # One flat row copy: indexing two dimensions around a slice is an order of magnitude slower on CPU.
@@ -59,13 +45,7 @@ class KVSlab:
             target.view(-1, width).index_copy_(0, index, source.reshape(-1, width).to(target.dtype))
 
     def move(self, sources: torch.Tensor, targets: torch.Tensor, *, length: int) -> None:
-        """Copy the first `length` positions of slots to other slots.
-
-        Args:
-            sources: [n] int64 slots to read, disjoint from `targets`.
-            targets: [n] int64 slots to overwrite.
-            length: Positions worth copying.
-        """
+        """Copy the first `length` positions of slots [n] int64 to other slots; the two are disjoint."""
         self._keys[targets, :, :length] = self._keys[sources, :, :length]
         self._values[targets, :, :length] = self._values[sources, :, :length]
 

@@ -9,8 +9,6 @@ from typing import final
 from streakline.rollout.draw import uniforms
 from streakline.rollout.engine import GenerationRequest
 
-__all__ = ["Row", "RowTable", "Trunk", "common_prefix_length"]
-
 
 @final
 @dataclass(slots=True, kw_only=True)
@@ -58,12 +56,7 @@ class Row:
         self.pending = []
 
     def start_turn(self, request: GenerationRequest, *, greedy: bool) -> None:
-        """Continue with a new prompt; what it shares with the cached tokens is kept.
-
-        Args:
-            request: The next turn.
-            greedy: Whether its draws are unused.
-        """
+        """Continue with a new prompt; what it shares with the cached tokens is kept. If `greedy`, nothing is drawn."""
         # The last prompt token is always fed again: its output is the first draw's distribution.
         limit = min(len(self.cached), len(request.prompt_ids) - 1)
         kept = common_prefix_length(self.cached, request.prompt_ids, limit=limit)
@@ -85,15 +78,7 @@ class RowTable:
         self._trunk_slots: dict[tuple[int, ...], int] = {}
 
     def admit(self, requests: Sequence[tuple[int, GenerationRequest]], *, greedy: bool) -> list[int]:
-        """Give each request a row.
-
-        Args:
-            requests: Index and request of each new row.
-            greedy: Whether draws are unused.
-
-        Returns:
-            Slots of the trunks that are new and must be computed.
-        """
+        """Give each request, with its index, a row; returns the slots of new trunks, which must be computed."""
         new: list[int] = []
         for index, request in requests:
             head = request.prompt_ids[:-1]
@@ -110,14 +95,7 @@ class RowTable:
         return new
 
     def remove_rows(self, slots: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Drop rows and fill the gaps with the last ones.
-
-        Args:
-            slots: Rows that are done.
-
-        Returns:
-            Slots to copy tails from, and to.
-        """
+        """Drop rows and fill the gaps with the last ones; returns the slots to copy tails from, and to."""
         for slot in slots:
             if self.rows[slot].trunk >= 0:
                 self.trunks[self.rows[slot].trunk].num_rows -= 1
@@ -128,11 +106,7 @@ class RowTable:
         return sources, targets
 
     def remove_idle_trunks(self) -> tuple[list[int], list[int]]:
-        """Drop trunks that no row uses and fill the gaps.
-
-        Returns:
-            Slots to copy trunks from, and to.
-        """
+        """Drop trunks that no row uses and fill the gaps; returns the slots to copy trunks from, and to."""
         idle = [slot for slot, trunk in enumerate(self.trunks) if trunk.num_rows == 0]
         sources, targets = _gap_moves(len(self.trunks), idle)
         moved = dict(zip(sources, targets, strict=True))

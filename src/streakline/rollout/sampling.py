@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 
 from streakline.errors import ConfigError
 
-__all__ = ["SamplingPolicy"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingPolicy:

@@ -12,20 +12,14 @@ from streakline.rollout.engine import GenerationRequest, Respond, RolloutEngine
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import Completion
 
-__all__ = ["Script", "ScriptedEngine", "script_turns"]
-
 Script: TypeAlias = Callable[[tuple[int, ...], int], "Sequence[int] | str"]
 """(prompt ids, row) -> what the row's policy writes: token ids as they are, or text, which gets a terminator."""
 
 
 def script_turns(turns_by_row: Sequence[Sequence[str | Sequence[int]]]) -> Script:
-    """Make a script of fixed turns.
+    """Make a script of fixed turns, [rows][assistant turns]; a row beyond the last follows the last one.
 
-    Args:
-        turns_by_row: [rows][assistant turns]: text or token ids. A row beyond the last follows the last one.
-
-    Returns:
-        The script. Single use: it remembers how far each row is.
+    Single use: it remembers how far each row is.
     """
     positions: dict[int, int] = {}
 
@@ -44,11 +38,8 @@ def script_turns(turns_by_row: Sequence[Sequence[str | Sequence[int]]]) -> Scrip
 class ScriptedEngine(RolloutEngine):
     """Plays a script, one row after the other.
 
-    Args:
-        script: What each row writes.
-        tokenizer: Encodes text; special tokens in it become tokens, as a model would write them.
-        terminator_ids: Tokens that end a turn; the first is appended to text.
-        logprob: Log-probability that every token is given.
+    Special tokens in a text become tokens, as a model would write them, and the first terminator is appended. Every
+    token is given the same log-probability.
     """
 
     def __init__(

@@ -5,21 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-__all__ = ["derive_seed"]
-
 
 def derive_seed(*, run_seed: int, epoch: int, task_id: str, group_member: int, turn: int) -> int:
-    """Hash what identifies one assistant turn to the seed of its draws.
-
-    Args:
-        run_seed: Seed of the run.
-        epoch: Pass over the tasks.
-        task_id: Task that is attempted.
-        group_member: Index of the trajectory within its group.
-        turn: 0-based assistant turn of the trajectory.
-
-    Returns:
-        An integer in [0, 2**63): the first 63 bits of a SHA-256.
+    """Hash what identifies one assistant turn to the seed of its draws: the first 63 bits of a SHA-256.
 
     Example:
         >>> first = derive_seed(run_seed=0, epoch=0, task_id="a", group_member=0, turn=0)

@@ -14,8 +14,6 @@ from streakline.rollout.cached_attention import Block, ChunkBlock, DecodeBlock, 
 from streakline.rollout.kv_store import KVStore
 from streakline.rollout.rows import Row, RowTable
 
-__all__ = ["Step", "map_prefixes", "plan_prompts", "plan_step"]
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +33,9 @@ class Step:
 
 
 def map_prefixes(table: RowTable, device: torch.device) -> PrefixMap:
-    """Arrange the rows by trunk. Valid until a row comes, goes, or sees less of its trunk.
+    """Arrange the rows by trunk; a row without one stands with trunk 0 and sees none of it.
 
-    Args:
-        table: The live rows.
-        device: Where the tensors are wanted.
-
-    Returns:
-        The arrangement; a row without a trunk stands with trunk 0 and sees none of it.
+    Valid until a row comes, goes, or sees less of its trunk.
     """
     trunks = np.maximum([row.trunk for row in table.rows], 0)
     lengths = [row.prefix_length for row in table.rows]
@@ -64,17 +57,10 @@ def map_prefixes(table: RowTable, device: torch.device) -> PrefixMap:
 def plan_step(
     table: RowTable, store: KVStore, prefixes: PrefixMap, *, max_chunk_tokens: int, device: torch.device
 ) -> Step:
-    """Feed every row's pending tokens; those of a row that doesn't fit the limit wait for the next step.
+    """Feed the pending tokens of at least one row, and draw for every row that is fed.
 
-    Args:
-        table: The live rows; at least one.
-        store: Their cache.
-        prefixes: Their arrangement by trunk.
-        max_chunk_tokens: Limit on the tokens of rows that have more than one; one such row is always served.
-        device: Where the tensors are wanted.
-
-    Returns:
-        The pass, with a draw for every row that it feeds.
+    `max_chunk_tokens` limits the tokens of rows that have more than one; of these, one is always served, and those that
+    don't fit wait for the next step.
     """
     rows = table.rows
     singles = [slot for slot, row in enumerate(rows) if len(row.pending) == 1]
@@ -101,17 +87,7 @@ def plan_step(
 
 
 def plan_prompts(table: RowTable, slots: Sequence[int], store: KVStore, *, device: torch.device) -> Step:
-    """Compute new trunks.
-
-    Args:
-        table: Where the trunks stand.
-        slots: Those to compute; at least one.
-        store: Their cache.
-        device: Where the tensors are wanted.
-
-    Returns:
-        The pass, without a draw.
-    """
+    """Compute the new trunks in some slots, at least one, without a draw."""
     prompts = [table.trunks[slot].token_ids for slot in slots]
     padded, unpadded = _pad_indices([len(prompt) for prompt in prompts])
     block = PromptBlock(

@@ -15,8 +15,6 @@ from streakline.environment.live import call_fault
 from streakline.rendering.hermes import ParsedAssistant
 from streakline.types import Message, Role, Termination, ToolCall, ToolResult, ToolSchema
 
-__all__ = ["CallRunner", "ToolOutcome", "fit_result"]
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +33,7 @@ class ToolOutcome:
 
 @final
 class CallRunner:
-    """Runs the calls of one episode, and counts what would go on for ever.
-
-    Args:
-        environment: The world of the episode.
-        tokenizer: Measures results.
-        max_invalid_calls: Malformed, unknown or ill-typed calls of the episode at which it ends.
-        max_repeated_calls: Repetitions in a row, with the same result, at which it ends.
-        max_result_tokens: Budget of one result.
-    """
+    """Runs the calls of one episode, and counts what would go on for ever; the limits are those of `EpisodeConfig`."""
 
     def __init__(
         self,
@@ -79,12 +69,7 @@ class CallRunner:
     def run(self, parsed: ParsedAssistant, *, visible: Mapping[str, ToolSchema]) -> ToolOutcome:
         """Execute all calls of a turn, then see whether the episode may go on.
 
-        Args:
-            parsed: The turn.
-            visible: Tools that the policy may call, by name.
-
-        Returns:
-            Results, and what follows from them.
+        `visible` holds the tools that the policy may call, by name.
         """
         results: list[ToolResult] = []
         for call in parsed.message.tool_calls:
@@ -126,15 +111,10 @@ class CallRunner:
 
 
 def fit_result(result: ToolResult, *, tokenizer: PreTrainedTokenizerFast, max_tokens: int) -> ToolResult:
-    """Shorten a result to its budget. What is left is valid JSON that says so, never JSON cut in the middle.
+    """Shorten a result to at most `max_tokens` tokens of content.
 
-    Args:
-        result: What the tool returned.
-        tokenizer: Counts tokens.
-        max_tokens: Budget of the content.
-
-    Returns:
-        The result itself, or a truncated one with content `{"truncated": true, "content": "<beginning>"}`.
+    A shortened one holds valid JSON that says so, `{"truncated": true, "content": "<beginning>"}`, never JSON cut in
+    the middle.
     """
     content = result.content
     # A token stands for at least one byte, so a short text needs no counting.
