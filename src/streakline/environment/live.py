@@ -65,9 +65,9 @@ class LiveEnvironment(Environment):
         """Run one call. See `Environment.execute`."""
         fault = call_fault(call, visible=self._visible)
         if fault:
-            return _error(call, fault)
+            return error_result(call, fault)
         if self._done:
-            return _error(call, "The episode is closed")
+            return error_result(call, "The episode is closed")
         if not self._task.simulators:
             self._done = True
             return _result(call, '{"status": "received"}', is_error=False)
@@ -81,6 +81,10 @@ class LiveEnvironment(Environment):
     def done(self) -> bool:
         """Whether a tool overran its time, or the one call of a task without a world was made."""
         return self._done
+
+    def simulator(self, tool: str) -> object:
+        """The instance that answers a tool of the task."""
+        return self._owners[tool][1]
 
     def _add_simulator(self, name: str) -> None:
         scenario = self._task.initial_state.get(name, {})
@@ -112,7 +116,9 @@ class LiveEnvironment(Environment):
                 content, is_error = run_with_timeout(run, timeout_s=self._timeout_s)
             except TimeoutError:
                 self._done = True
-                return _error(call, f"Expected `{call.name}` to answer within {self._timeout_s:g} s, but got nothing")
+                return error_result(
+                    call, f"Expected `{call.name}` to answer within {self._timeout_s:g} s, but got nothing"
+                )
         return _result(call, content, is_error=is_error)
 
     def _call_tool(self, call: ToolCall) -> tuple[str, bool]:
@@ -171,11 +177,15 @@ def _error_content(message: str) -> str:
     return json.dumps({"error": message}, ensure_ascii=False)
 
 
-def _error(call: ToolCall, message: str) -> ToolResult:
+def error_result(call: ToolCall, message: str) -> ToolResult:
+    """Answer a call with an error, in the form that the model is shown."""
     return _result(call, _error_content(message), is_error=True)
 
 
+def encodable(text: str) -> str:
+    """Replace half of a surrogate pair, which JSON escapes can spell and no tokenizer takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _result(call: ToolCall, content: str, *, is_error: bool) -> ToolResult:
-    # JSON escapes can spell half a surrogate pair, which no tokenizer takes.
-    text = content if content.isascii() else content.encode("utf-8", "replace").decode("utf-8")
-    return ToolResult(name=call.name, call_id=call.id, content=text, is_error=is_error)
+    return ToolResult(name=call.name, call_id=call.id, content=encodable(content), is_error=is_error)
