@@ -12,8 +12,6 @@ from typing import Literal, TypeAlias
 
 import torch
 
-__all__ = ["Baseline", "Scale", "group_advantages", "has_zero_variance"]
-
 Baseline: TypeAlias = Literal["mean", "leave_one_out"]
 """What a reward is compared with: the mean of its group, or the mean of the others."""
 
@@ -25,14 +23,8 @@ def has_zero_variance(rewards: Sequence[float | None], *, tol: float = 1e-6) -> 
     """Whether the scored rewards of a group say nothing about which trajectory was better.
 
     Judged by the range of the raw rewards: a computed standard deviation of equal numbers is rarely 0
-    (`np.std([0.1] * 12)` is 1.4e-17), and a mean in some range says nothing about contrast.
-
-    Args:
-        rewards: [n] rewards; None = unscored, left out.
-        tol: Largest range that counts as equal.
-
-    Returns:
-        True where fewer than two are scored, or the scored ones are equal.
+    (`np.std([0.1] * 12)` is 1.4e-17), and a mean in some range says nothing about contrast. None = unscored, left out;
+    fewer than two scored rewards have no contrast.
 
     Example:
         >>> has_zero_variance([0.3] * 8), has_zero_variance([0.0, None, 1.0]), has_zero_variance([1.0, None])
@@ -51,20 +43,11 @@ def group_advantages(
     eps: float = 1e-4,
     zero_variance_tol: float = 1e-6,
 ) -> tuple[float, ...]:
-    """Advantages of the trajectories of one task.
+    """[G] advantages of the trajectories of one task.
 
-    Args:
-        rewards: [G] rewards of the trajectories kept for the update; None = unscored.
-        statistics: [n] rewards that baseline and scale are taken over, of which `rewards` are a part; None = `rewards`
-            themselves.
-        baseline: What a reward is compared with.
-        scale: What the difference is divided by.
-        eps: Added to the standard deviation.
-        zero_variance_tol: Largest range of `statistics` that counts as no contrast.
-
-    Returns:
-        [G] advantages. 0.0 for an unscored trajectory (which the caller leaves out of the loss: a failed judgment is
-        no evidence), and for all of them where `statistics` has no contrast.
+    Baseline and scale are taken over `statistics`: [n] rewards of which the [G] `rewards` are a part; None = `rewards`
+    themselves. An unscored trajectory (None) gets 0.0, and the caller leaves it out of the loss: a failed judgment is
+    no evidence. All get 0.0 where `statistics` has no contrast.
 
     Example:
         >>> [round(value, 3) for value in group_advantages([0.0, 1.0, None])]

@@ -8,14 +8,12 @@ the backward pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-
-__all__ = ["CausalLM", "TokenLogprobs", "token_logprobs"]
 
 
 class CausalLM(Protocol):
@@ -49,21 +47,13 @@ def token_logprobs(
     temperature: float = 1.0,
     chunk: int = 2048,
 ) -> TokenLogprobs:
-    """Score the trained tokens of right-padded rows.
+    """Score the tokens of right-padded [B, T] rows where `loss_mask` is True; nothing predicts the first column.
+
+    `model` is a `CausalLM`. `temperature` divides the logits, as it did when the tokens were sampled; the logits of
+    `chunk` tokens exist at once.
 
     A model whose logits are more than its head's output (a soft cap or a scale, as in Gemma 2 or Cohere) is scored
     through its own forward pass, which computes all logits.
-
-    Args:
-        model: A `CausalLM`.
-        input_ids: [B, T] token ids, right-padded.
-        attention_mask: [B, T] bool, False on padding.
-        loss_mask: [B, T] bool, True where a token is scored; False in the first column, which nothing predicts.
-        temperature: Divides the logits, as it did when the tokens were sampled.
-        chunk: Trained tokens whose logits exist at once.
-
-    Returns:
-        Log-probabilities, entropies and argmax flags.
     """
     predicted = loss_mask[:, 1:]
     targets = input_ids[:, 1:][predicted]  # [N]
@@ -130,10 +120,7 @@ def _probe(model: nn.Module) -> bool:
         seen["states"] = output.last_hidden_state  # type: ignore[attr-defined]
 
     device = next(model.parameters()).device
-    handles = [
-        _head(model).register_forward_hook(keep),
-        _decoder(model).register_forward_hook(keep_states),
-    ]
+    handles = [_head(model).register_forward_hook(keep), _decoder(model).register_forward_hook(keep_states)]
     devices = [device] if device.type == "cuda" else []
     try:
         # Dropout may draw here: the generators are put back, so that a resumed run draws what an unbroken one does.
@@ -148,10 +135,8 @@ def _probe(model: nn.Module) -> bool:
 
 
 def _decoder(model: nn.Module) -> nn.Module:
-    causal: CausalLM = model  # type: ignore[assignment]
-    return causal.get_decoder()
+    return cast(CausalLM, model).get_decoder()
 
 
 def _head(model: nn.Module) -> nn.Module:
-    causal: CausalLM = model  # type: ignore[assignment]
-    return causal.get_output_embeddings()
+    return cast(CausalLM, model).get_output_embeddings()

@@ -13,8 +13,6 @@ from typing import Literal, TypeAlias
 
 import torch
 
-__all__ = ["LossName", "StepTotals", "token_weights"]
-
 LossName: TypeAlias = Literal["dapo", "grpo", "dr_grpo"]
 """Loss by what it divides by. `dapo` (arXiv 2503.14476): trained tokens. `grpo` (arXiv 2402.03300): the tokens of the
 token's own trajectory, then the number of trajectories. `dr_grpo` (arXiv 2503.20783): a constant number of tokens for
@@ -34,16 +32,9 @@ class StepTotals:
 def token_weights(
     tokens_of_trajectory: Sequence[int], *, loss: LossName, totals: StepTotals, token_budget: int
 ) -> torch.Tensor:
-    """Weight of each trained token of a row.
+    """[B] float64 weights; that of a row holds for every trained token in it.
 
-    Args:
-        tokens_of_trajectory: [B] trained tokens of the trajectory that the row belongs to, over all its rows.
-        loss: Name of the loss.
-        totals: Counts over the whole step.
-        token_budget: Tokens that `dr_grpo` divides a trajectory by.
-
-    Returns:
-        [B] float64; each row's weight holds for every trained token in it.
+    `tokens_of_trajectory` has [B] trained tokens of the trajectory that the row belongs to, over all its rows.
 
     Example:
         Two trajectories of 1 and 3 tokens::

@@ -12,8 +12,6 @@ from typing import Literal, TypeAlias
 
 import torch
 
-__all__ = ["KLEstimator", "PolicyLossSums", "kl_divergence", "policy_loss"]
-
 KLEstimator: TypeAlias = Literal["k1", "k2", "k3"]
 """Estimate of KL(policy || reference) from one sampled token (http://joschu.net/blog/kl-approx.html)."""
 
@@ -47,20 +45,9 @@ def policy_loss(
 ) -> tuple[torch.Tensor, PolicyLossSums]:
     """Sum over trained tokens of weight * (-min(ratio * A, clip(ratio) * A) + kl_coef * KL).
 
-    Args:
-        logprobs: [B, T] log-probabilities of the tokens under the policy in training; carries the gradient.
-        logprobs_old: [B, T] the same at the start of the rollout batch.
-        advantages: [B] advantage of each row, the same for all its tokens.
-        loss_mask: [B, T] True where the token is trained.
-        weights: [B] weight of each trained token of the row: 1 / the loss's normaliser over the whole step.
-        clip_low: The ratio is clipped below 1 - clip_low.
-        clip_high: The ratio is clipped above 1 + clip_high.
-        logprobs_reference: [B, T] the same under the frozen reference policy; None = no penalty.
-        kl_coef: Weight of the penalty.
-        kl_estimator: Estimate of the penalty.
-
-    Returns:
-        The loss as a scalar, to be summed over micro-batches, and the sums for the metrics (detached).
+    Log-probabilities and mask are [B, T], advantages and weights [B]: a weight is 1 / the loss's normaliser over the
+    whole step, so the scalar that this gives is to be summed over micro-batches. The ratio is clipped to
+    [1 - clip_low, 1 + clip_high]. Without `logprobs_reference` there is no penalty. The sums are detached.
     """
     mask = loss_mask.to(logprobs.dtype)
     # Masked columns are zeroed before the exponential: padding must not overflow to inf, since inf * 0 is nan.
@@ -85,18 +72,10 @@ def policy_loss(
 def kl_divergence(
     logprobs: torch.Tensor, *, logprobs_reference: torch.Tensor, estimator: KLEstimator = "k3"
 ) -> torch.Tensor:
-    """Per-token estimates of KL(policy || reference) from tokens that the policy sampled.
+    """Per-token estimates of KL(policy || reference), in nats, from tokens that the policy sampled.
 
     With d = log reference - log policy: k1 = -d (unbiased, may be negative; as a loss its expected gradient is 0),
     k2 = d^2 / 2 (biased, the gradient of the true divergence), k3 = exp(d) - 1 - d (unbiased, never negative).
-
-    Args:
-        logprobs: [...] log-probabilities under the policy.
-        logprobs_reference: [...] the same under the reference.
-        estimator: Which estimate.
-
-    Returns:
-        [...] in nats.
     """
     difference = logprobs_reference - logprobs
     match estimator:

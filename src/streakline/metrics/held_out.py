@@ -9,8 +9,6 @@ from torchmetrics import MeanMetric
 
 from streakline.types import JSON
 
-__all__ = ["HeldOutScore", "held_out_means"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutScore:
@@ -33,16 +31,9 @@ class HeldOutScore:
 def held_out_means(scores: Sequence[HeldOutScore], *, success_threshold: float = 1.0) -> dict[str, float]:
     """Means over tasks, unscored episodes left out.
 
-    A task's sampled episodes are averaged first, so that each task weighs the same.
-
-    Args:
-        scores: One record a task.
-        success_threshold: Score from which an episode is a success.
-
-    Returns:
-        `success_sampled`, `success_greedy` (shares of episodes), `score_sampled`, `score_greedy` (mean scores),
-        `success_sampled/<kind>`, `success_greedy/<kind>`, and the share `unscored` of sampled episodes. What no episode
-        was scored for is left out.
+    A task's sampled episodes are averaged first, so that each task weighs the same. Names: `success_sampled`,
+    `success_greedy` (shares of episodes), `score_sampled`, `score_greedy` (mean scores), `success_sampled/<kind>`,
+    `success_greedy/<kind>`, and the share `unscored` of sampled episodes. What no episode was scored for is left out.
 
     Example:
         >>> scores = [HeldOutScore(task_id="a", kind="x", sampled=(1.0, 0.0), greedy=1.0)]
@@ -58,8 +49,7 @@ def held_out_means(scores: Sequence[HeldOutScore], *, success_threshold: float =
             metric.update(sum(values) / len(values))
 
     for score in scores:
-        greedy = (score.greedy,)
-        for decoding, values in (("sampled", score.sampled), ("greedy", greedy)):
+        for decoding, values in (("sampled", score.sampled), ("greedy", (score.greedy,))):
             known = [value for value in values if value is not None]
             success = [float(value >= success_threshold) for value in known]
             add(f"success_{decoding}", success)

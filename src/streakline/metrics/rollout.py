@@ -12,8 +12,6 @@ from torchmetrics import Metric
 from streakline.algorithms.advantages import has_zero_variance
 from streakline.types import Group, Termination, Trajectory
 
-__all__ = ["RolloutMetrics"]
-
 _SUMS = (
     "trajectories",
     "scored",
@@ -39,10 +37,6 @@ class RolloutMetrics(Metric):
     `trajectories`, and for each of them `turns`, `calls`, `tokens` (of all samples) and `sampled_tokens` (those the
     policy wrote and can be trained on); `failed_calls` share of calls; share of groups with `zero_variance`,
     `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1. A mean over nothing is nan.
-
-    Args:
-        success_threshold: Reward from which a trajectory counts as right.
-        zero_variance_tol: Largest range of rewards that counts as equal.
     """
 
     full_state_update = False
@@ -59,11 +53,7 @@ class RolloutMetrics(Metric):
         self.add_state("terminations", torch.zeros(len(Termination), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, groups: Sequence[Group]) -> None:
-        """Add groups as they were sampled, before any selection.
-
-        Args:
-            groups: Scored groups.
-        """
+        """Add groups as they were sampled, before any selection."""
         for group in groups:
             right = [reward is not None and reward >= self._threshold for reward in group.all_rewards]
             self._add(

@@ -11,8 +11,6 @@ from torchmetrics import Metric
 
 from streakline.algorithms.policy_loss import PolicyLossSums
 
-__all__ = ["NO_UPDATE", "UpdateMetrics"]
-
 NO_UPDATE: Mapping[str, float] = {
     "loss": 0.0,
     "trained_tokens": 0.0,
@@ -52,15 +50,7 @@ class UpdateMetrics(Metric):
         logprobs: torch.Tensor,
         logprobs_engine: torch.Tensor,
     ) -> None:
-        """Add one micro-batch.
-
-        Args:
-            loss: [] its part of the loss.
-            sums: Sums over its trained tokens.
-            entropy: [B, T] entropies, 0 where no token is trained.
-            logprobs: [B, T] log-probabilities under the policy, 0 where no token is trained.
-            logprobs_engine: [B, T] the same of the engine that sampled.
-        """
+        """Add one micro-batch: its [] part of the loss, sums, and [B, T] values, 0 where no token is trained."""
         gap = (logprobs.detach() - logprobs_engine).abs()
         parts = (loss.detach(), sums.tokens, sums.ratio, sums.clipped, sums.kl, entropy.sum(), gap.sum())
         self.sums += torch.stack([part.double() for part in parts])
