@@ -7,7 +7,20 @@ from streakline.callbacks.metric_line import MetricLine, format_metrics
 from streakline.errors import ConfigError
 
 
-def fit(tmp_path, line, **options):
+class PickyModule(TinyModule):
+    """Steps by itself, and only on the second batch of each epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, batch_idx):
+        if batch_idx == 1:
+            self.manual_backward(self._loss(batch))
+            self.optimizers().step()
+
+
+def fit(tmp_path, line, module=None, **options):
     trainer = Trainer(
         accelerator="cpu",
         max_epochs=2,
@@ -21,7 +34,7 @@ def fit(tmp_path, line, **options):
         log_every_n_steps=1,
         **options,
     )
-    trainer.fit(TinyModule(), datamodule=TinyData())
+    trainer.fit(module or TinyModule(), datamodule=TinyData())
 
 
 def test_each_step_is_a_line_with_its_metrics(tmp_path, capsys):
@@ -29,6 +42,26 @@ def test_each_step_is_a_line_with_its_metrics(tmp_path, capsys):
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step")]
     assert [line.split("  ")[0] for line in lines] == [f"step {step}/6" for step in range(1, 7)]
     assert all("  loss " in line and "pass" not in line for line in lines)
+
+
+def test_a_batch_that_took_no_step_says_so(tmp_path, capsys):
+    fit(tmp_path, MetricLine(min_seconds=0), PickyModule())
+    lines = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines() if "(" in line]
+    skipped = "nothing to learn from, still at step"
+    assert [line for line in lines if "validation" not in line] == [
+        f"{skipped} 0/6",
+        "step 1/6",
+        f"{skipped} 1/6",
+        f"{skipped} 1/6",
+        "step 2/6",
+        f"{skipped} 2/6",
+    ]
+
+
+def test_batches_whose_gradients_add_up_are_one_line(tmp_path, capsys):
+    fit(tmp_path, MetricLine(min_seconds=0), accumulate_grad_batches=2)
+    lines = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("step")]
+    assert lines == [f"step {step}/4" for step in range(1, 5)]
 
 
 def test_validation_is_a_line_of_its_own(tmp_path, capsys):

@@ -14,8 +14,6 @@ from typing_extensions import override
 
 from streakline.errors import ConfigError
 
-__all__ = ["MetricLine", "format_metrics"]
-
 _DEFAULT_SHOWN = (
     "train/loss",
     "train/reward",
@@ -35,6 +33,8 @@ _DEFAULT_SHOWN = (
 class MetricLine(Callback):
     """Prints a line such as `step 12/240  loss 0.4210  reward 0.5310  (34 s)`, and one after each validation.
 
+    A batch that moved no weight, such as rollouts without contrast, says so in place of counting the step once more.
+
     Args:
         show: Metrics to print, as names or patterns (`train/*`), in this order; None = the usual few.
         min_seconds: A step is not printed sooner than this after the last line, unless it is the first or the last one.
@@ -49,12 +49,14 @@ class MetricLine(Callback):
         self._show = _DEFAULT_SHOWN if show is None else tuple(show)
         self._min_seconds = min_seconds
         self._start = 0.0
+        self._step = 0
         self._last_line = float("-inf")
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clock, and say where training starts from."""
         self._start = time.monotonic()
+        self._step = trainer.global_step
         self._last_line = float("-inf")
         if trainer.global_step and trainer.is_global_zero:
             print(f"resumed at step {trainer.global_step}", flush=True)
@@ -63,14 +65,18 @@ class MetricLine(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Print the step, if it is time."""
+        """Print the step, if it is time; also one in which a module of its own accord took none."""
+        is_skipped, self._step = trainer.global_step == self._step, trainer.global_step
+        if is_skipped and pl_module.automatic_optimization:
+            return  # gradients add up: the step is yet to come
         total = trainer.estimated_stepping_batches
         now = time.monotonic()
         if now - self._last_line < self._min_seconds and trainer.global_step != total:
             return
         self._last_line = now
         bound = f"/{total}" if total != float("inf") else ""
-        self._print(trainer, f"step {trainer.global_step}{bound}", leave_out="validate/")
+        head = "nothing to learn from, still at step" if is_skipped else "step"
+        self._print(trainer, f"{head} {trainer.global_step}{bound}", leave_out="validate/")
 
     @override
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -87,14 +93,9 @@ class MetricLine(Callback):
 
 
 def format_metrics(metrics: Mapping[str, torch.Tensor | float], show: Sequence[str]) -> str:
-    """Write some metrics side by side.
+    """Write metrics side by side, in the order of names or patterns and without the first part of their names.
 
-    Args:
-        metrics: Value by name.
-        show: Names or patterns, in the order to print.
-
-    Returns:
-        `name value` pairs, without the first part of the names; what was not measured (nan) is left out.
+    What was not measured (nan) is left out.
 
     Example::
 
