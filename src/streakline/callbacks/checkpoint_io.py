@@ -17,8 +17,6 @@ from typing_extensions import override
 
 from streakline.errors import DataError
 
-__all__ = ["AtomicCheckpointIO"]
-
 
 @final
 class AtomicCheckpointIO(CheckpointIO):
@@ -33,11 +31,6 @@ class AtomicCheckpointIO(CheckpointIO):
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: object | None = None
     ) -> None:
         """Save a checkpoint.
-
-        Args:
-            checkpoint: Plain types and tensors.
-            path: Target file. What lies there stays until the new file is complete.
-            storage_options: Not used.
 
         Raises:
             DataError: If it can't be written (a full disk). What lay there before is untouched.
@@ -65,14 +58,6 @@ class AtomicCheckpointIO(CheckpointIO):
     ) -> dict[str, Any]:
         """Load a checkpoint.
 
-        Args:
-            path: File that `save_checkpoint` wrote.
-            map_location: Where to put the tensors; None = CPU, from where Lightning distributes them.
-            weights_only: Not used: nothing but plain types and tensors is ever loaded.
-
-        Returns:
-            What was saved.
-
         Raises:
             DataError: If the file is missing, damaged, or holds anything but plain types and tensors.
         """
@@ -95,11 +80,7 @@ class AtomicCheckpointIO(CheckpointIO):
 
     @override
     def remove_checkpoint(self, path: str | Path) -> None:
-        """Remove a checkpoint that has been replaced by a newer one.
-
-        Args:
-            path: File to remove; a missing one is fine.
-        """
+        """Remove a checkpoint that has been replaced by a newer one."""
         try:
             Path(path).unlink(missing_ok=True)
         except OSError as error:

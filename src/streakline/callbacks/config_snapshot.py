@@ -15,8 +15,6 @@ from typing_extensions import override
 
 from streakline.callbacks.artifacts import artifact_stores
 
-__all__ = ["ConfigSnapshot", "config_digest"]
-
 _NOT_HASHED: Final = frozenset({"config", "ckpt_path", "verbose", "return_predictions"})
 """What does not change what is computed."""
 
@@ -29,12 +27,6 @@ class ConfigSnapshot(SaveConfigCallback):
 
     A fit leaves `config.yaml`, another command `config-<command>.yaml`; where the same command ran before with another
     configuration (a resumed run), that one is renamed to `config.1.yaml` and so on.
-
-    Args:
-        parser: Parser of the command.
-        config: Composed configuration.
-        folder: Folder of the run; None = the trainer's.
-        command: Subcommand that runs.
     """
 
     def __init__(
@@ -50,13 +42,7 @@ class ConfigSnapshot(SaveConfigCallback):
 
     @override
     def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write the configuration; Lightning calls this once, on the first process.
-
-        Args:
-            trainer: The trainer.
-            pl_module: The module.
-            stage: Lightning's name of the stage.
-        """
+        """Write the configuration; Lightning calls this once, on the first process."""
         # What links fill in is left out, so that the file can be given as `--config` again.
         text = self.parser.dump(self.config, skip_none=False)
         composed = yaml.safe_load(text)
@@ -73,11 +59,7 @@ class ConfigSnapshot(SaveConfigCallback):
 def config_digest(config: dict[str, Any]) -> str:
     """Hash what decides what a run computes: everything but its name, its place and what it is resumed from.
 
-    Args:
-        config: Composed configuration of one command.
-
-    Returns:
-        sha256 in hex; equal for configurations that differ in order or spelling only.
+    The sha256 in hex is equal for configurations that differ in order or spelling only.
     """
     hashed = {key: value for key, value in config.items() if key not in _NOT_HASHED | {"run"}}
     hashed["seed"] = config.get("run", {}).get("seed")

@@ -11,8 +11,6 @@ from typing_extensions import override
 from streakline.modules.agent import AgentModule
 from streakline.policy.export import export_policy
 
-__all__ = ["Export"]
-
 
 @final
 class Export(Callback):

@@ -28,8 +28,6 @@ from streakline.callbacks.run_identity import RunIdentity
 from streakline.errors import DataError
 from streakline.types import JSON
 
-__all__ = ["RunLogger", "flatten", "metric_name", "probe_store"]
-
 _STORE_ERRORS = (MlflowException, SQLAlchemyError, OSError)
 
 _SQLITE = "sqlite:///"
@@ -54,9 +52,6 @@ class RunLogger(MLFlowLogger):
 
     A store that can't be used is an error at the start, before work is spent. Later it is a warning: metrics wait and
     are sent when it answers again, because hours of training are worth more than their curve.
-
-    Args:
-        run: Identity of the run.
 
     Raises:
         DataError: If the store is locked, unreachable or damaged.
@@ -108,12 +103,7 @@ class RunLogger(MLFlowLogger):
     @override
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Send metrics, or keep them until the store answers.
-
-        Args:
-            metrics: Value by name; `pass@1` becomes `pass_at_1`, because MLflow does not take every character.
-            step: Global step; None = 0.
-        """
+        """Send metrics, or keep them until the store answers; `pass@1` becomes `pass_at_1`, see `metric_name`."""
         now_ms = int(time.time() * 1000)
         self._pending += [Metric(metric_name(key), float(value), now_ms, step or 0) for key, value in metrics.items()]
         if len(self._pending) > _MAX_PENDING:
@@ -138,9 +128,6 @@ class RunLogger(MLFlowLogger):
         A value too long for MLflow becomes the artifact `params/<name>.txt` and the parameter holds its digest. A value
         that differs from what the run holds already (a resumed run: MLflow never changes a parameter) is named in the
         tag `changed_parameters`.
-
-        Args:
-            params: Nested values.
         """
         flat = flatten(vars(params) if isinstance(params, Namespace) else params)
         self._attempt("parameters", lambda: self._log_params(flat))
@@ -163,44 +150,25 @@ class RunLogger(MLFlowLogger):
 
     @rank_zero_only
     def log_text(self, text: str, artifact_file: str) -> None:
-        """Store a text as an artifact.
-
-        Args:
-            text: Content.
-            artifact_file: Path within the run's artifacts.
-        """
+        """Store a text as an artifact."""
         self._attempt(artifact_file, lambda: self.experiment.log_text(self.run_id, text, artifact_file))
 
     @rank_zero_only
     def log_file(self, path: Path, artifact_folder: str) -> None:
-        """Store a file as an artifact.
-
-        Args:
-            path: File to copy.
-            artifact_folder: Folder within the run's artifacts.
-        """
+        """Store a file as an artifact."""
         self._attempt(
             str(path), lambda: self.experiment.log_artifact(self.run_id, str(path), artifact_path=artifact_folder)
         )
 
     @rank_zero_only
     def set_tag(self, key: str, value: str) -> None:
-        """Set a tag, which unlike a parameter can change.
-
-        Args:
-            key: Name.
-            value: At most 5,000 characters.
-        """
+        """Set a tag, which unlike a parameter can change."""
         self._attempt(f"tag {key}", lambda: self.experiment.set_tag(self.run_id, key, value))
 
     @override
     @rank_zero_only
     def finalize(self, status: str = "success") -> None:
-        """Send what waits and close the run.
-
-        Args:
-            status: `success`, `finished`, `failed` or a status of MLflow.
-        """
+        """Send what waits and close the run."""
         self._blocked_until = 0.0
         self._send_pending(is_quiet=True)
         self._attempt("the end of the run", lambda: super(RunLogger, self).finalize(status))
@@ -221,12 +189,6 @@ class RunLogger(MLFlowLogger):
 def metric_name(name: str) -> str:
     """Spell a metric name with the characters that MLflow takes.
 
-    Args:
-        name: Any name.
-
-    Returns:
-        The name with `@` written out and other strange characters as `_`.
-
     Example::
 
         >>> metric_name("held_out/pass@1")
@@ -236,14 +198,7 @@ def metric_name(name: str) -> str:
 
 
 def flatten(value: JSON | Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Write a nested configuration as text values by dotted name.
-
-    Args:
-        value: Nested dictionaries; a list stays whole, because its parts have no names that could be compared.
-        prefix: Name of the value itself.
-
-    Returns:
-        Text by dotted name.
+    """Write a nested configuration as text values by dotted name. A list stays whole: its parts have no names.
 
     Example::
 
@@ -258,10 +213,7 @@ def flatten(value: JSON | Mapping[str, Any], prefix: str = "") -> dict[str, str]
 
 
 def probe_store(store: str) -> None:
-    """Find out soon what SQLAlchemy would retry for half a minute.
-
-    Args:
-        store: URI of the store; one on a server is not asked.
+    """Find out soon what SQLAlchemy would retry for half a minute; a store on a server is not asked.
 
     Raises:
         DataError: If the store is locked, damaged or can't be written.

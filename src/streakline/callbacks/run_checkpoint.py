@@ -9,8 +9,6 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from typing_extensions import override
 
-__all__ = ["RunCheckpoint"]
-
 
 @final
 class RunCheckpoint(ModelCheckpoint):

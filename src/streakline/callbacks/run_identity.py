@@ -10,8 +10,6 @@ from pathlib import Path
 
 from streakline.errors import ConfigError
 
-__all__ = ["RunIdentity"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -106,8 +104,7 @@ class RunIdentity:
     def set_aside(self) -> Path | None:
         """Rename the folder of an earlier run of the same identity, so that a fresh one starts in an empty folder.
 
-        Returns:
-            The new name of the old folder; None = there was nothing to keep.
+        Gives the new name; None = there was nothing to keep.
         """
         if not self.folder.is_dir() or not any(self.folder.iterdir()):
             return None

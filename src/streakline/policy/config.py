@@ -7,8 +7,6 @@ from typing import Literal
 
 from streakline.errors import ConfigError
 
-__all__ = ["LoraConfig", "PolicyConfig"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoraConfig:

@@ -12,8 +12,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from streakline.errors import DataError
 
-__all__ = ["export_policy"]
-
 
 def export_policy(
     model: PreTrainedModel | peft.PeftModel,
@@ -24,14 +22,8 @@ def export_policy(
 ) -> None:
     """Write weights, config and tokenizer. The folder is there in full or not at all, and replaces an earlier one.
 
-    Tied weights are written once, under the name that `config.json` implies.
-
-    Args:
-        model: The policy; it is left as it is.
-        tokenizer: Its tokenizer, chat template included.
-        folder: Where to write.
-        merge_lora: Add adapters to the weights, so that any tool loads the result. False: write the adapter alone,
-            which needs its base model.
+    Tied weights are written once, under the name that `config.json` implies. `merge_lora` adds adapters to a copy of
+    the weights, so that any tool loads the result; without it the adapter is written alone.
 
     Raises:
         DataError: If the folder can't be written; what stood there before is still there.
