@@ -339,3 +339,12 @@ def test_values_are_json_that_any_sqlite_reads(store):
         row = connection.execute("SELECT tool, arguments, result, source FROM entries").fetchone()
     connection.close()
     assert [json.loads(text) for text in row] == ["find", {"name": "a"}, "caf\u00e9\0", ""]
+
+
+def test_a_read_only_store_forgets_served_results_in_time_but_never_errs(store, monkeypatch):
+    monkeypatch.setattr("streakline.cache.store._REMEMBERED_ENTRIES", 2)
+    entries = [replace(ENTRY, arguments={"n": n}, result="long " * 2000 if n == 3 else str(n)) for n in range(5)]
+    store.add(entries)
+    with CacheStore.open("cache.sqlite", read_only=True) as frozen:
+        for entry in [*entries, *reversed(entries), *entries]:
+            assert without_id(frozen.exact(key_of(entry))) == entry

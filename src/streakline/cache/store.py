@@ -48,6 +48,8 @@ _BEST_FIRST = "ORDER BY times DESC, id"
 # Two rows without order say whether there is a conflict, for less than it takes to set up a sort.
 _TWO_BY_KEY = f"{_SELECT} WHERE key = ? LIMIT 2"
 _BEST_BY_KEY = f"{_SELECT} WHERE key = ? {_BEST_FIRST} LIMIT 1"
+_IS_KEY = "SELECT 1 FROM entries WHERE key = ? LIMIT 1"
+_SAME_RESULT = f"{_SELECT} WHERE key = ? AND result_digest = ?"
 _INSERT = (
     f"INSERT INTO entries(id, checksum, {', '.join(Row._fields)}) "  # noqa: S608
     f"VALUES (?, ?{', ?' * len(Row._fields)})"
@@ -283,18 +285,19 @@ class CacheStore:
 
     def _put(self, row: Row, new_id: int) -> tuple[int, bool, bool]:
         """Insert a row or count it; gives the change of the digest, whether it is new, and whether in conflict."""
-        by_result = f"{_SELECT} WHERE key = ? AND result_digest = ?"
-        by_result = f"{_SELECT} WHERE key = ? AND result_digest = ?"
-        same = self._connection.execute(by_result, (row.key, row.result_digest)).fetchone()
-        if same is not None:
-            old = self._decoded(same)
-            joined = merged(old, row)
-            checksum = row_checksum(joined.digest, old.id)
-            self._connection.execute(_UPDATE, (joined.times, joined.recorded_at, joined.source, checksum, old.id))
-            return joined.digest - self._digest(same), False, False
-        key_is_there = self._connection.execute("SELECT 1 FROM entries WHERE key = ?", (row.key,)).fetchone()
-        self._connection.execute(_INSERT, (new_id, row_checksum(row.digest, new_id), *row))
-        return row.digest, True, key_is_there is not None
+        same = key_is_there = self._connection.execute(_IS_KEY, (row.key,)).fetchone()
+        if key_is_there is not None:
+            same = self._connection.execute(_SAME_RESULT, (row.key, row.result_digest)).fetchone()
+        if same is None:
+            digest = row.digest
+            self._connection.execute(_INSERT, (new_id, row_checksum(digest, new_id), *row))
+            return digest, True, key_is_there is not None
+        old = self._decoded(same)
+        joined = merged(old, row)
+        digest = joined.digest
+        values = (joined.times, joined.recorded_at, joined.source, row_checksum(digest, old.id), old.id)
+        self._connection.execute(_UPDATE, values)
+        return digest - self._digest(same), False, False
 
     def _enter_tool(self, text: str) -> int:
         """Enter a tool that isn't known; gives the change of the digest."""
