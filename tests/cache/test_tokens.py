@@ -6,11 +6,11 @@ import sys
 from hashlib import blake2b
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streakline.cache import tokens
-from streakline.cache.tokens import MAX_NGRAM_CHARS, call_tokens, jaccard
+from streakline.cache.tokens import MAX_NGRAM_CHARS, call_tokens, call_tokens_many, jaccard
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(
@@ -20,6 +20,7 @@ ARGUMENTS = st.dictionaries(st.text(max_size=3), VALUES, max_size=4)
 SETS = st.sets(st.integers(0, 20))
 
 
+@settings(deadline=None)
 @given(SETS, SETS)
 def test_jaccard_is_a_symmetric_share(first, second):
     similarity = jaccard(first, second)
@@ -30,6 +31,7 @@ def test_jaccard_is_a_symmetric_share(first, second):
     assert similarity == (sum(x in first and x in second for x in union) / len(union) if union else 1.0)
 
 
+@settings(deadline=None)
 @given(ARGUMENTS)
 def test_a_call_has_tokens_of_64_bits_and_is_like_itself(arguments):
     found = call_tokens("tool", arguments)
@@ -39,6 +41,7 @@ def test_a_call_has_tokens_of_64_bits_and_is_like_itself(arguments):
     assert jaccard(found, call_tokens("tool", arguments)) == 1
 
 
+@settings(deadline=None)
 @given(ARGUMENTS, ARGUMENTS)
 def test_calls_of_two_tools_share_nothing(first, second):
     assert call_tokens("first", first).isdisjoint(call_tokens("second", second))
@@ -91,14 +94,29 @@ def test_a_long_value_counts_whole_as_a_pair_and_by_its_beginning_in_parts():
     assert len(first & second) == 2
 
 
-def test_tokens_are_kept_and_do_not_change_when_the_memo_is_full(monkeypatch):
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["one", "two"]), ARGUMENTS), max_size=5))
+def test_many_calls_have_the_tokens_that_each_has_alone(calls):
+    assert call_tokens_many(calls) == [call_tokens(*call) for call in calls]
+
+
+def test_no_two_trigrams_share_a_token():
+    text = "".join(chr(0x4E00 + number) for number in range(MAX_NGRAM_CHARS))  # Without spaces, one word.
+    assert len(call_tokens("tool", {"a": text})) == MAX_NGRAM_CHARS - 2 + 1 + 1
+
+
+def test_tokens_do_not_change_when_the_memo_is_full(monkeypatch):
     arguments = {"text": "some words that are hashed", "long": "y" * 1_000}
     before = call_tokens("tool", arguments)
 
     monkeypatch.setattr(tokens, "_MAX_MEMO_TEXTS", 3)
+    memos = tokens._TRIGRAMS, tokens._WORDS, tokens._STRINGS
+    for memo in memos:
+        memo.clear()
     assert call_tokens("tool", arguments) == before
-    assert len(tokens._HASHES) > 0
-    assert all(len(text) < 100 for text in tokens._HASHES)
+    for memo in memos:
+        assert 0 < len(memo) <= 3
+        assert all(len(text) < 100 for text in memo)
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "random"])

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Set
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import lru_cache, partial
 from hashlib import blake2b
+from typing import final
+
+import numpy as np
 
 from streakline.types import JSON
 
@@ -23,10 +26,12 @@ MAX_NGRAM_CHARS = 2_000
 _MAX_MEMO_CHARS = 64
 """Longer texts are hashed anew: they seldom come back, and would fill the memo with their characters."""
 
-_MAX_MEMO_TEXTS = 2**20
-"""Texts in the memo before it starts anew."""
+_MAX_MEMO_TEXTS = 2**19
+"""Texts in a memo before it starts anew."""
 
 _WORD = re.compile(r"\w+")
+_MASK = 2**64 - 1
+_FACTORS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9  # Odd, as in SplitMix64: no two trigrams are hashed alike.
 
 
 def call_tokens(tool: str, arguments: Mapping[str, JSON]) -> set[int]:
@@ -35,9 +40,32 @@ def call_tokens(tool: str, arguments: Mapping[str, JSON]) -> set[int]:
     The arguments are expected in canonical form: 1 and 1.0 would be two values here.
     """
     tokens: set[int] = set()
-    for key, value in arguments.items():
-        _add_leaves(tokens, tool, key, value)
-    return tokens or {_salt(tool, "") ^ _HASHES["no arguments"]}
+    for path, value in _leaves(arguments):
+        salt = _salt(tool, path)
+        text = _add_whole(tokens, salt, value)
+        tokens.update([salt ^ _TRIGRAMS[text[i : i + 3]] for i in range(len(text) - 2)])
+    return tokens
+
+
+def call_tokens_many(calls: Iterable[tuple[str, Mapping[str, JSON]]]) -> list[set[int]]:
+    """Return what `call_tokens` does for each of many calls, in less time: their trigrams are hashed together."""
+    sets: list[set[int]] = []
+    texts, salts, texts_so_far = [], [], []
+    for tool, arguments in calls:
+        tokens: set[int] = set()
+        for path, value in _leaves(arguments):
+            salt = _salt(tool, path)
+            texts.append(_add_whole(tokens, salt, value))
+            salts.append(salt)
+        sets.append(tokens)
+        texts_so_far.append(len(texts))
+    trigrams, trigrams_so_far = _trigrams_of(texts, salts)
+    start = 0
+    for tokens, num_texts in zip(sets, texts_so_far, strict=True):
+        end = trigrams_so_far[num_texts]
+        tokens.update(trigrams[start:end])
+        start = end
+    return sets
 
 
 def jaccard(first: Set[int], second: Set[int]) -> float:
@@ -47,37 +75,71 @@ def jaccard(first: Set[int], second: Set[int]) -> float:
     return shared / union if union else 1.0
 
 
-def _add_leaves(tokens: set[int], tool: str, path: str, value: JSON) -> None:
-    if isinstance(value, str):
-        _add_string(tokens, _salt(tool, path), value)
-    elif isinstance(value, dict) and value:
+def _leaves(arguments: Mapping[str, JSON]) -> list[tuple[str, JSON]]:
+    if not arguments:
+        return [("", {})]  # The one token "no arguments": a parameter without a name and value.
+    leaves: list[tuple[str, JSON]] = []
+    for key, value in arguments.items():
+        _add_leaves(leaves, key, value)
+    return leaves
+
+
+def _add_leaves(leaves: list[tuple[str, JSON]], path: str, value: JSON) -> None:
+    if isinstance(value, dict) and value:
         for key, child in value.items():
-            _add_leaves(tokens, tool, f"{path}.{key}", child)
+            _add_leaves(leaves, f"{path}.{key}", child)
     elif isinstance(value, list) and value:
         for child in value:
-            _add_leaves(tokens, tool, path, child)
+            _add_leaves(leaves, path, child)
     else:
-        tokens.add(_salt(tool, path) ^ _HASHES[f"value {json.dumps(value)}"])
+        leaves.append((path, value))
 
 
-def _add_string(tokens: set[int], salt: int, value: str) -> None:
-    # The three kinds can't be confused: a trigram has three characters, the others begin with a longer word.
-    tokens.add(salt ^ _HASHES[f"string {value}"])
-    lowered = value[:MAX_NGRAM_CHARS].lower()
-    tokens.update([salt ^ _HASHES[lowered[i : i + 3]] for i in range(len(lowered) - 2)])
-    tokens.update([salt ^ _HASHES[f"word {word}"] for word in _WORD.findall(lowered)])
+def _add_whole(tokens: set[int], salt: int, value: JSON) -> str:
+    """Add the pair and the words of a leaf; returns the text that its trigrams are of."""
+    if not isinstance(value, str):
+        tokens.add(salt ^ _VALUES[repr(value)])
+        return ""
+    text = value[:MAX_NGRAM_CHARS].lower()
+    tokens.add(salt ^ _STRINGS[value])
+    tokens.update([salt ^ _WORDS[word] for word in _WORD.findall(text)])
+    return text
 
 
-def _hash(text: str) -> int:
+def _trigrams_of(texts: Sequence[str], salts: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the salted hashes of the trigrams of text after text, and [texts + 1] how many there are before each."""
+    lengths = np.array([len(text) for text in texts], np.int64)
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    owners = np.repeat(np.arange(len(texts)), lengths)
+    first = np.flatnonzero(owners[:-2] == owners[2:])
+    mixed = (codes[first] << 42 | codes[first + 1] << 21 | codes[first + 2]) * np.uint64(_FACTORS[0])
+    mixed = (mixed ^ mixed >> 32) * np.uint64(_FACTORS[1])
+    mixed ^= mixed >> 32 ^ np.array(salts, np.uint64)[owners[first]]
+    return mixed.tolist(), [0, *np.cumsum(np.maximum(lengths - 2, 0)).tolist()]
+
+
+def _hash_trigram(trigram: str) -> int:
+    first, second, third = map(ord, trigram)
+    mixed = (first << 42 | second << 21 | third) * _FACTORS[0] & _MASK
+    mixed = (mixed ^ mixed >> 32) * _FACTORS[1] & _MASK
+    return mixed ^ mixed >> 32
+
+
+def _hash(kind: str, text: str) -> int:
     # Python's own hash() differs between processes; a lone surrogate is a legal character of a JSON string.
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(f"{kind} {text}".encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
+@final
 class _Memo(dict[str, int]):
     """Hashes by text: a dict in place of lru_cache, whose linked list costs twice the time of a trigram."""
 
+    def __init__(self, hashed: Callable[[str], int]) -> None:
+        super().__init__()
+        self._hashed = hashed
+
     def __missing__(self, text: str) -> int:
-        value = _hash(text)
+        value = self._hashed(text)
         if len(text) <= _MAX_MEMO_CHARS:
             if len(self) >= _MAX_MEMO_TEXTS:
                 self.clear()
@@ -85,9 +147,10 @@ class _Memo(dict[str, int]):
         return value
 
 
-_HASHES = _Memo()
+_TRIGRAMS = _Memo(_hash_trigram)
+_WORDS, _STRINGS, _VALUES = (_Memo(partial(_hash, kind)) for kind in ("word", "string", "value"))
 
 
 @lru_cache(maxsize=2**16)
 def _salt(tool: str, path: str) -> int:
-    return _hash(f"path {json.dumps([tool, path])}")
+    return _hash("path", json.dumps([tool, path]))

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streakline.cache.index import FuzzyIndex, Neighbour
+from streakline.cache.search import Searcher
+from streakline.cache.tokens import call_tokens, jaccard
+from streakline.errors import CacheError
+
+WORDS = ["alpha", "beta", "gamma", "delta", "alphabet", "betamax", "x", "yz"]
+
+
+def brute_force(entries, tool, arguments, *, count=1, min_similarity=0.4):
+    asked = call_tokens(tool, arguments)
+    found = [
+        (-jaccard(asked, call_tokens(tool, other)), entry_id)
+        for entry_id, other_tool, other in entries
+        if other_tool == tool
+    ]
+    return [Neighbour(entry_id, -negative) for negative, entry_id in sorted(found) if -negative >= min_similarity][
+        :count
+    ]
+
+
+def random_entries(generator, size, *, num_tools=2):
+    def value():
+        return generator.choice(
+            [
+                " ".join(generator.choices(WORDS, k=generator.randint(0, 4))),
+                generator.randint(0, 3),
+                generator.random() < 0.5,
+                [generator.choice(WORDS), generator.randint(0, 2)],
+            ]
+        )
+
+    ids = generator.sample(range(1, 10 * size + 1), size)
+    return [
+        (
+            entry_id,
+            f"tool{generator.randrange(num_tools)}",
+            {key: value() for key in generator.sample("abcd", generator.randint(0, 3))},
+        )
+        for entry_id in ids
+    ]
+
+
+ENTRIES = st.builds(
+    lambda seed, size: random_entries(random.Random(seed), size), st.integers(0, 2**32), st.integers(0, 40)
+)
+
+
+@settings(deadline=None)
+@given(ENTRIES, ENTRIES, st.sampled_from([0.05, 0.3, 0.5, 0.6, 0.9, 1.0]), st.sampled_from([1, 3, 50]))
+def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, least, count):
+    index = FuzzyIndex.build(entries, min_similarity=min(0.3, least))
+
+    calls = [(tool, arguments) for _, tool, arguments in queries]
+    expected = [brute_force(entries, *call, count=count, min_similarity=least) for call in calls]
+    assert [index.nearest(*call, count=count, min_similarity=least) for call in calls] == expected
+    assert index.nearest_many(calls, count=count, min_similarity=least) == expected
+    assert index.num_entries == len(entries)
+
+
+@pytest.mark.parametrize(("proposals", "long_list"), [(1, 1024), (4, 1024), (64, 0), (2, 3)])
+def test_the_second_pass_finds_what_the_first_leaves_out(monkeypatch, proposals, long_list):
+    monkeypatch.setattr("streakline.cache.search._PROPOSALS", proposals)
+    monkeypatch.setattr("streakline.cache.search._COMPARED_AT_ONCE", 3)
+    monkeypatch.setattr("streakline.cache.postings._LONG_LIST", long_list)
+    generator = random.Random(proposals)
+    entries = random_entries(generator, 600)
+    index = FuzzyIndex.build(entries)
+    calls = [(tool, arguments) for _, tool, arguments in random_entries(generator, 60)]
+
+    for count in (1, 5):
+        expected = [brute_force(entries, *call, count=count) for call in calls]
+        assert [index.nearest(*call, count=count) for call in calls] == expected
+        assert index.nearest_many(calls, count=count) == expected
+
+
+def test_the_first_pass_is_enough_for_most_calls(monkeypatch):
+    second = []
+    monkeypatch.setattr(Searcher, "_compare_all", lambda self, tokens, best: second.append(tokens) or best)
+    generator = random.Random(0)
+    texts = ["".join(generator.choices("abcdefghij ", k=30)) for _ in range(500)]
+    index = FuzzyIndex.build((number, "tool", {"text": text}) for number, text in enumerate(texts, 1))
+
+    for number, text in enumerate(texts, 1):
+        assert index.nearest("tool", {"text": f"{text[:10]}_{text[11:]}"})[0].entry_id == number
+    assert len(second) < 25
+
+
+@pytest.mark.parametrize(("shared", "single"), [(2, 3), (1, 1), (3, 2), (6, 4), (9, 1)])
+def test_a_similarity_on_the_threshold_counts(shared, single):
+    # Each list element is one token.
+    entries = [(7, "tool", {"a": list(range(shared + single))}), *((i, "other", {"a": [i]}) for i in range(100, 200))]
+    index = FuzzyIndex.build(entries, min_similarity=shared / (shared + single))
+    asked = {"a": list(range(shared))}
+
+    assert index.nearest("tool", asked) == [Neighbour(7, shared / (shared + single))]
+    assert index.nearest("tool", asked, min_similarity=shared / (shared + single) + 1e-6) == []
+
+
+def test_equal_calls_are_told_apart_by_their_ids():
+    entries = [(entry_id, "tool", {"a": value}) for entry_id, value in ((9, "one"), (3, "one"), (5, "one"), (4, "two"))]
+    index = FuzzyIndex.build(entries)
+
+    assert index.nearest("tool", {"a": "one"}) == [Neighbour(3, 1.0)]
+    assert [found.entry_id for found in index.nearest("tool", {"a": "one"}, count=8)] == [3, 5, 9]
+
+
+def test_of_a_thousand_equally_similar_calls_the_lowest_id_is_found():
+    entries = [(entry_id, "tool", {"user": entry_id, "message": "the same"}) for entry_id in range(5000, 0, -1)]
+    index = FuzzyIndex.build(entries)
+
+    found = index.nearest("tool", {"user": 0, "message": "the same"}, count=3)
+    assert [neighbour.entry_id for neighbour in found] == [1, 2, 3]
+    assert index.nearest_many([("tool", {"user": 0, "message": "the same"})] * 2)[1][0].entry_id == 1
+
+
+@pytest.mark.parametrize("entries", [[], [(4, "tool", {})], [(4, "tool", {"a": "x" * 100_000})]])
+def test_tiny_caches_are_answered(entries):
+    index = FuzzyIndex.build(entries)
+
+    calls = [("tool", arguments) for _, _, arguments in entries]
+    assert index.nearest_many(calls) == [[Neighbour(4, 1.0)] for _ in entries]
+    assert index.nearest("other", {"a": "b"}) == []
+    assert index.nearest("tool", {"unheard": "of"}) == []
+    assert index.nearest_many([("other", {}), ("tool", {"b": 1})]) == [[], []]
+    assert index.nearest_many([]) == []
+    assert index.medoid("tool") == (4 if entries else None)
+
+
+def test_very_long_calls_stand_beside_short_ones():
+    long = {"a": [f"{number} {number * number}" for number in range(3000)]}
+    index = FuzzyIndex.build([(1, "tool", long), (2, "tool", {"a": "short"})])
+
+    assert index.nearest("tool", {"a": long["a"][1:]})[0].entry_id == 1
+    found = index.nearest_many([("tool", {"a": "Short"}), ("tool", long)], min_similarity=0.4)
+    assert [[neighbour.entry_id for neighbour in each] for each in found] == [[2], [1]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 30, 700])
+def test_the_medoid_has_the_greatest_mean_similarity(size):
+    entries = random_entries(random.Random(size), size, num_tools=1)
+    index = FuzzyIndex.build(entries)
+
+    rows = {}
+    for entry_id, tool, arguments in sorted(entries):
+        rows.setdefault(frozenset(call_tokens(tool, arguments)), []).append(entry_id)
+    ordered = sorted((ids[0], tokens, entry_id) for tokens, ids in rows.items() for entry_id in ids)
+    sample = [ordered[number * size // min(size, 256)] for number in range(min(size, 256))]
+    means = {
+        lowest: sum(jaccard(tokens, other) for _, other, _ in sample) / len(sample) for lowest, tokens, _ in sample
+    }
+    best = max(means.values())
+    assert means[index.medoid("tool0")] == pytest.approx(best, abs=1e-12)
+    assert index.medoid("tool0") == min(lowest for lowest, mean in means.items() if mean > best - 1e-12)
+    assert index.medoid("tool0") == index.medoid("tool0")
+
+
+def test_a_medoid_is_of_its_own_tool():
+    index = FuzzyIndex.build([(1, "first", {"a": 1}), (2, "second", {"a": 1}), (3, "first", {"b": 2})])
+
+    assert [index.medoid(tool) for tool in ("first", "second", "third")] == [1, 2, None]
+
+
+def test_the_answers_do_not_depend_on_the_order_of_the_entries():
+    generator = random.Random(3)
+    entries = random_entries(generator, 300)
+    calls = [(tool, arguments) for _, tool, arguments in random_entries(generator, 50)]
+    first = FuzzyIndex.build(entries)
+    generator.shuffle(entries)
+    second = FuzzyIndex.build(entries)
+
+    assert first.nearest_many(calls, count=4) == second.nearest_many(calls, count=4)
+    assert first.medoid("tool1") == second.medoid("tool1")
+
+
+def test_threads_may_share_an_index():
+    generator = random.Random(4)
+    entries = random_entries(generator, 500)
+    index = FuzzyIndex.build(entries)
+    calls = [(tool, arguments) for _, tool, arguments in random_entries(generator, 200)]
+    expected = [index.nearest(*call) for call in calls]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda call: index.nearest(*call), calls * 5)) == expected * 5
+
+
+def test_memory_is_counted():
+    generator = random.Random(5)
+    entries = random_entries(generator, 2000)
+    small, large = FuzzyIndex.build(entries[:200]), FuzzyIndex.build(entries)
+
+    assert 0 < small.num_bytes < large.num_bytes
+
+
+@pytest.mark.parametrize("least", [0, -0.1, 1.1, float("nan")])
+def test_a_similarity_that_none_can_have_is_refused(least):
+    with pytest.raises(CacheError, match=r"Expected `min_similarity` to be in \(0, 1\], but got"):
+        FuzzyIndex.build([], min_similarity=least)
+
+
+@pytest.mark.parametrize("least", [0.3, 1.1])
+def test_less_than_was_indexed_is_refused(least):
+    index = FuzzyIndex.build([(1, "tool", {})], min_similarity=0.4)
+
+    with pytest.raises(CacheError, match=r"Expected `min_similarity` to be in \[0.4, 1\], but got"):
+        index.nearest("tool", {}, min_similarity=least)
+    with pytest.raises(CacheError, match="Expected `min_similarity`"):
+        index.nearest_many([("tool", {}), ("tool", {})], min_similarity=least)

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+from streakline.cache import index as index_module
+from streakline.cache.index import FuzzyIndex, open_index
+from streakline.cache.index_file import read_arrays, write_arrays
+from streakline.cache.store import CacheStore, NewEntry
+from streakline.errors import CacheError
+
+CALLS = [("search", {"query": f"number {number} of the {number % 7}", "limit": number % 5}) for number in range(60)]
+ASKED = [("search", {"query": f"numbers {number} of the {number % 7}", "limit": 1}) for number in range(60)]
+
+
+def new_entry(tool, arguments):
+    return NewEntry(tool=tool, arguments=arguments, result="found", recorded_at=1.0)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with CacheStore.open(tmp_path / "cache.db") as opened:
+        opened.add([new_entry(*call) for call in CALLS])
+        yield opened
+
+
+@pytest.fixture
+def path(store):
+    return store.path.with_name("cache.db.index")
+
+
+@pytest.fixture
+def built(store, path):
+    with pytest.warns(UserWarning, match=r"Making the index .*cache\.db\.index anew: it can't be read: No such file"):
+        return open_index(store, min_similarity=0.4)
+
+
+def open_quietly(store, *, min_similarity=0.4):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return open_index(store, min_similarity=min_similarity)
+
+
+def test_a_missing_index_is_made_and_found_the_next_time(store, path, built):
+    fresh = FuzzyIndex.from_store(store, min_similarity=0.4)
+    loaded = open_quietly(store)
+
+    assert (
+        loaded.nearest_many(ASKED, count=3) == built.nearest_many(ASKED, count=3) == fresh.nearest_many(ASKED, count=3)
+    )
+    assert any(loaded.nearest_many(ASKED))
+    assert loaded.medoid("search") == built.medoid("search")
+    assert loaded.num_bytes == built.num_bytes
+    assert [file.name for file in path.parent.glob("*.tmp")] == []
+
+
+def test_an_empty_store_has_an_empty_index(tmp_path):
+    with CacheStore.open(tmp_path / "empty.db") as store:
+        with pytest.warns(UserWarning, match="anew"):
+            assert open_index(store, min_similarity=0.4).num_entries == 0
+        assert open_quietly(store).nearest("search", {}) == []
+
+
+@pytest.mark.usefixtures("built")
+def test_a_stale_index_is_made_anew(store):
+    store.add([new_entry("search", {"query": "something new"})])
+
+    with pytest.warns(UserWarning, match="anew: it was made for another store"):
+        index = open_index(store, min_similarity=0.4)
+    assert index.nearest("search", {"query": "something new"})[0].entry_id == store.last_id
+    assert open_quietly(store).num_entries == 61
+
+
+@pytest.mark.usefixtures("built")
+def test_the_index_of_the_same_entries_in_another_order_is_made_anew(store, path, tmp_path):
+    (tmp_path / "other").mkdir()
+    with CacheStore.open(tmp_path / "other" / "cache.db") as other:
+        other.add([new_entry(*call) for call in reversed(CALLS)])
+        assert other.digest() == store.digest()
+        path.rename(tmp_path / "other" / path.name)
+
+        with pytest.warns(UserWarning, match="anew: it was made for another order of entries"):
+            index = open_index(other, min_similarity=0.4)
+        assert index.nearest(*CALLS[0])[0].entry_id == 60
+
+
+@pytest.mark.usefixtures("built")
+def test_an_index_for_another_similarity_is_made_anew(store):
+    with pytest.warns(UserWarning, match="anew: it was made for another min_similarity"):
+        assert open_index(store, min_similarity=0.3).nearest(*ASKED[0], min_similarity=0.3)
+
+
+@pytest.mark.parametrize("name", ["_VERSION", "FAISS_VERSION", "unidata_version"])
+@pytest.mark.usefixtures("built")
+def test_an_index_of_another_version_is_made_anew(store, monkeypatch, name):
+    monkeypatch.setattr(index_module, name, 0)
+    with pytest.warns(UserWarning, match=r"anew: it was made for another .*version"):
+        open_index(store, min_similarity=0.4)
+
+
+def test_a_truncated_index_is_made_anew(store, path, built):
+    whole = path.read_bytes()
+    for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.warns(UserWarning, match="anew: it is damaged"):
+            assert open_index(store, min_similarity=0.4).nearest_many(ASKED) == built.nearest_many(ASKED)
+    path.write_bytes(whole + b"\0")
+    with pytest.warns(UserWarning, match="anew: it is damaged"):
+        open_index(store, min_similarity=0.4)
+    assert path.read_bytes() == whole
+
+
+def test_a_flipped_bit_is_found_wherever_it_is(tmp_path):
+    identity = {"version": 1, "store": "abc", "min_similarity": 0.4}
+    arrays = {"one": np.arange(5, dtype=np.uint64), "two": np.arange(7), "three": np.zeros(0, np.uint8)}
+    path = tmp_path / "arrays"
+    write_arrays(path, arrays, identity=identity)
+    whole = path.read_bytes()
+
+    read = read_arrays(path, identity=identity)
+    assert list(read) == list(arrays)
+    assert all((read[name] == arrays[name]).all() and read[name].dtype == arrays[name].dtype for name in arrays)
+    for position in range(len(whole)):
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[position] ^= 1 << bit
+            path.write_bytes(damaged)
+            with pytest.raises(CacheError, match=r"it is damaged|it was made for another"):
+                read_arrays(path, identity=identity)
+
+
+@pytest.mark.parametrize(
+    "header", ["[]", "{}", '{"identity": 3}', '{"identity": {}, "columns": 3}', '{"identity": {}}']
+)
+def test_a_header_without_sense_is_damage(tmp_path, header):
+    (tmp_path / "arrays").write_text(f"{header}\n")
+    with pytest.raises(CacheError, match="it is damaged"):
+        read_arrays(tmp_path / "arrays", identity={})
+
+
+@pytest.mark.parametrize("column", [["a", "|O", 1], ["a", "<u8", -1], ["a", "<u8", 10**12], ["a", "<u8", "x"], ["a"]])
+def test_a_column_that_the_file_can_not_hold_is_damage(tmp_path, column):
+    header = {"identity": {}, "columns": [column], "sha256": ""}
+    (tmp_path / "arrays").write_bytes(json.dumps(header).encode() + b"\n" + b"\0" * 8)
+    with pytest.raises(CacheError, match="it is damaged"):
+        read_arrays(tmp_path / "arrays", identity={})
+
+
+def test_where_nothing_can_be_written_the_index_is_kept_in_memory(store, path):
+    path.mkdir()  # A folder stands where the file should be.
+    with pytest.warns(UserWarning, match="anew: it can't be read"), pytest.warns(UserWarning, match="Could not write"):
+        index = open_index(store, min_similarity=0.4)
+
+    assert index.nearest(*CALLS[3])[0].entry_id == 4
+    assert list(path.parent.glob("*.tmp")) == []
+
+
+def test_what_was_random_is_found_after_loading(tmp_path):
+    generator = random.Random(1)
+    calls = [
+        ("tool", {"a": "".join(generator.choices("abc ", k=12)), "b": generator.randint(0, 9)}) for _ in range(400)
+    ]
+    index = FuzzyIndex.build((number, *call) for number, call in enumerate(calls))
+    index.save(tmp_path / "index", identity={"made": "here"})
+    loaded = FuzzyIndex.load(tmp_path / "index", identity={"made": "here"}, min_similarity=0.4)
+
+    asked = [("tool", {"a": "".join(generator.choices("abc ", k=12)), "b": 1}) for _ in range(100)]
+    assert loaded.nearest_many(asked, count=5) == index.nearest_many(asked, count=5)
