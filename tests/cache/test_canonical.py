@@ -19,7 +19,7 @@ SCHEMA = {
         "loud": {"type": "boolean", "default": False},
         "at": {"properties": {"x": {"type": "number", "default": 0}, "note": {"type": "string", "default": "1"}}},
         "stops": {"type": "array", "items": {"properties": {"wait": {"default": 1.5}}}, "default": []},
-        "e\u0301t\u00e9": {"type": "string", "default": "caf\u00e9"},
+        "e\u0301t\u00e9": {"type": "string", "default": "x\u00e9"},
     },
     "required": ["city"],
 }
@@ -107,8 +107,8 @@ def pairs_of(value):
     [
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         ({"a": {"x": 1, "y": 2}}, {"a": {"y": 2.0, "x": 1.0}}),
-        ({"a": "caf\u00e9"}, {"a": "cafe\u0301"}),
-        ({"caf\u00e9": 1}, {"cafe\u0301": 1}),
+        ({"a": "x\u00e9"}, {"a": "xe\u0301"}),
+        ({"x\u00e9": 1}, {"xe\u0301": 1}),
         ({"a": -0.0}, {"a": 0}),
         ({"a": 1e3}, {"a": 1000}),
         ({"a": "\ud83d\ude00"}, {"a": "\U0001f600"}),
@@ -156,7 +156,7 @@ def test_different_calls_stay_different(first, second):
         ({"stops": [{"wait": 1.5}, {"wait": 2.0}]}, {"stops": [{}, {"wait": 2}]}),
         ({"stops": []}, {}),
         ({"other": 5.0, "at": 3.0}, {"at": 3, "other": 5}),
-        ({"\u00e9t\u00e9": "cafe\u0301"}, {}),
+        ({"\u00e9t\u00e9": "xe\u0301"}, {}),
         ({"e\u0301t\u00e9": "th\u00e9"}, {"\u00e9t\u00e9": "th\u00e9"}),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_schema_that_says_nothing_changes_nothing(parameters):
         (None, "to be an object, but got NoneType"),
         ({1: 2}, "keys of `arguments` to be strings, but got int"),
         ({"a": {None: 2}}, "keys of `arguments` to be strings, but got NoneType"),
-        ({"caf\u00e9": 1, "cafe\u0301": 2}, "to differ in NFC"),
+        ({"x\u00e9": 1, "xe\u0301": 2}, "to differ in NFC"),
         ({"a": float("nan")}, "to be finite, but got nan"),
         ({"a": [float("-inf")]}, "to be finite, but got -inf"),
         ({"a": {1, 2}}, "to hold JSON values, but got set"),
@@ -212,8 +212,8 @@ def test_nesting_ends_at_two_hundred(wrap):
 
 
 def test_keys_are_the_sha256_of_the_call_and_its_state():
-    call = hashlib.sha256(b'["caf\\u00e9",{"a":1}]').digest()
-    assert call_key("cafe\u0301", '{"a":1}') == call_key("caf\u00e9", '{"a":1}') == call
+    call = hashlib.sha256(b'["x\\u00e9",{"a":1}]').digest()
+    assert call_key("xe\u0301", '{"a":1}') == call_key("x\u00e9", '{"a":1}') == call
     assert entry_key(call, b"") == call
     assert entry_key(call, b"s" * 32) == hashlib.sha256(call + b"s" * 32).digest()
 

@@ -137,14 +137,14 @@ def test_many_are_found_at_once(store):
 
 
 def test_entries_are_found_by_tool(store):
-    store.add([replace(ENTRY, tool=tool, arguments={"n": n}) for n in range(3) for tool in ("a", "caf\u00e9")])
+    store.add([replace(ENTRY, tool=tool, arguments={"n": n}) for n in range(3) for tool in ("a", "x\u00e9")])
     store.add([replace(ENTRY, tool="a", arguments={"n": 2})])
     assert [entry.id for entry in store.iterate()] == [1, 2, 3, 4, 5, 6]
     assert [entry.id for entry in store.iterate(after_id=4)] == [5, 6]
-    assert [entry.id for entry in store.iterate("cafe\u0301")] == [2, 4, 6]
+    assert [entry.id for entry in store.iterate("xe\u0301")] == [2, 4, 6]
     assert [entry.id for entry in store.iterate("a", after_id=1)] == [3, 5]
     assert store.most_frequent("a").id == 5
-    assert store.most_frequent("cafe\u0301").id == 2
+    assert store.most_frequent("xe\u0301").id == 2
     assert store.most_frequent("b") is None
     assert list(store.iterate("b")) == []
 
@@ -334,11 +334,11 @@ def test_folders_are_made_for_a_new_store(tmp_path):
 
 
 def test_values_are_json_that_any_sqlite_reads(store):
-    store.add([replace(ENTRY, result="caf\u00e9\0")])
+    store.add([replace(ENTRY, result="x\u00e9\0")])
     with sqlite3.connect("cache.sqlite") as connection:
         row = connection.execute("SELECT tool, arguments, result, source FROM entries").fetchone()
     connection.close()
-    assert [json.loads(text) for text in row] == ["find", {"name": "a"}, "caf\u00e9\0", ""]
+    assert [json.loads(text) for text in row] == ["find", {"name": "a"}, "x\u00e9\0", ""]
 
 
 def test_a_read_only_store_forgets_served_results_in_time_but_never_errs(store, monkeypatch):
