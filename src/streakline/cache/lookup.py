@@ -1,0 +1,333 @@
+"""The tiers: what a call gets from the recorded results, and how far that can be trusted.
+
+==============  ========================================================================================
+`exact`         the same call, and for a stateful tool in the same state
+`fuzzy`         the same call in another state; else calls whose token sets reach the threshold of Jaccard
+`best_effort`   any call of the same tool, chosen by option
+`miss`          the tool is unknown, volatile or without recorded results, or the call has no canonical form
+==============  ========================================================================================
+
+An entry that is older than `max_age_s` counts for the tier below the one that it fits. Neither a further entry nor a
+lower threshold ever makes the tier of a look-up worse (as far as the index recalls, and as long as `as_of` is held).
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple, final
+
+from streakline.cache.canonical import call_key, canonical_arguments, canonical_text, entry_key, nfc
+from streakline.cache.state import ToolKind, ToolTraits
+from streakline.cache.store import CacheStore, Entry
+from streakline.cache.tokens import call_tokens, jaccard
+from streakline.errors import CacheError, ConfigError
+from streakline.types import JSON, Tier
+
+if TYPE_CHECKING:
+    from streakline.cache.index import FuzzyIndex  # loads FAISS
+
+_DRAWN_FROM = 8
+"""Candidates that an independent draw chooses from."""
+_SEARCHED_BY_AGE = 64
+"""Neighbours that are looked at where some may be too old."""
+_REMEMBERED = 4096
+"""Calls whose results in other states are kept, since `ls` may have thousands; names whose close ones are."""
+_INDEXED_SIMILARITY = 0.4
+"""Least similarity that an index finds; one index serves all higher thresholds."""
+_UNKNOWN_STATE = b"unknown"
+"""Digest that no entry has: a stateful tool that is asked without a state has no exact result."""
+_COMPARED_NAME = 80
+"""Characters of an unknown name that are compared: a model may write a page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheOptions:
+    """Which tiers serve, and what."""
+
+    fuzzy: bool = True
+    """Whether similar calls serve."""
+    threshold: float = 0.6
+    """Least Jaccard similarity of the token sets, in (0, 1], at which a call counts as similar."""
+    best_effort: Literal["off", "medoid", "most_frequent", "nearest"] = "medoid"
+    """What serves where no similar call is recorded: the tool's entry that is most like its others, its most frequent
+    one, the nearest call (the medoid where none is near), or nothing."""
+    max_age_s: float | None = None
+    """Seconds after which an entry serves a tier lower; None = never."""
+    as_of: float | None = None
+    """Unix time at which ages are taken; None = that of the newest entry, so that answers are the same every day."""
+    serve_volatile: bool = False
+    """Whether results of volatile tools serve; otherwise these always miss."""
+    draw: Literal["shared", "independent"] = "shared"
+    """`shared`: all episodes get the best candidate. `independent`: each seed draws one of the first eight."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not 0 < self.threshold <= 1:
+            raise ConfigError(f"Expected `threshold` to be in (0, 1], but got {self.threshold}")
+        if self.max_age_s is not None and not self.max_age_s > 0:
+            raise ConfigError(f"Expected `max_age_s` to be positive, but got {self.max_age_s}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What a look-up found."""
+
+    tier: Tier
+    """`exact`, `fuzzy`, `best_effort` or `miss`."""
+    entry: Entry | None = None
+    """What serves; None = a miss."""
+    similarity: float = 0.0
+    """Jaccard similarity of the recorded call to the asked one, in [0, 1]; 0 for a miss."""
+    call: bytes = b""
+    """Key of the asked call, without state; empty where it has no canonical form."""
+    close_names: tuple[str, ...] = ()
+    """For a miss, recorded tools of similar name, the most similar first."""
+    fault: str = ""
+    """Why the call has no canonical form; empty = it has one."""
+
+
+class _Asked(NamedTuple):
+    """A call in canonical form that may be served."""
+
+    tool: str
+    arguments: dict[str, JSON]
+    call: bytes
+    key: bytes
+    """Exact key."""
+    stateful: bool
+    seed: int
+
+
+class _Candidate(NamedTuple):
+    similarity: float
+    entry: Entry
+
+
+@final
+class ToolCache:
+    """Answers calls from a store. The traits and schemas of its tools are read once; see `refresh`.
+
+    `index` proposes similar calls. Without it, only the same call in another state is `fuzzy`, and the first entry of a
+    tool serves as its medoid.
+    """
+
+    def __init__(
+        self, store: CacheStore, *, index: FuzzyIndex | None = None, options: CacheOptions | None = None
+    ) -> None:
+        self.store = store
+        self._index = index
+        self._options = options or CacheOptions()
+        self._digest = store.digest()
+        self._tools = store.tools()
+        self._oldest = self._cutoff()
+        self._of_tool: dict[str, list[Entry]] = {}
+        self._of_call: dict[bytes, list[Entry]] = {}
+        self._close_names: dict[str, tuple[str, ...]] = {}
+
+    def refresh(self) -> None:
+        """Read the traits and schemas of the tools again where the store has changed."""
+        digest = self.store.digest()
+        if digest != self._digest:
+            self._digest = digest  # read first: what changes in between is read again next time
+            self._tools = self.store.tools()
+            self._close_names.clear()
+
+    def knows(self, tool: str) -> bool:
+        """Whether the store has a record of the tool."""
+        return nfc(tool) in self._tools
+
+    def traits(self, tool: str) -> ToolTraits:
+        """What the results of a tool depend on; an unknown tool counts as pure."""
+        record = self._tools.get(nfc(tool))
+        return record.traits if record else ToolTraits()
+
+    def canonical(self, tool: str, arguments: Mapping[str, JSON]) -> dict[str, JSON]:
+        """Bring arguments to the form in which calls of the tool are recorded. See `canonical_arguments`."""
+        record = self._tools.get(nfc(tool))
+        return canonical_arguments(arguments, parameters=record.parameters if record else None)
+
+    def lookup(self, tool: str, arguments: Mapping[str, JSON], *, state: bytes = b"", seed: int = 0) -> Served:
+        """Find what a call gets, whatever a model may have written.
+
+        Args:
+            tool: Its name.
+            arguments: As the caller wrote them.
+            state: Digest of the state that it meets, for a stateful tool; empty = unknown.
+            seed: Of the episode, for independent draws: one seed draws one result for one call in one state.
+
+        Raises:
+            CacheError: The store is damaged.
+        """
+        asked = self._asked(tool, arguments, state, seed)
+        if isinstance(asked, Served):
+            return asked
+        entry = self.store.exact(asked.key)
+        return self._exact(asked, entry) or self._inexact([(asked, entry)])[0]
+
+    def lookup_many(
+        self,
+        calls: Sequence[tuple[str, Mapping[str, JSON]]],
+        *,
+        states: Sequence[bytes] = (),
+        seeds: Sequence[int] = (),
+    ) -> list[Served]:
+        """Find what each of many calls gets, by one search of the index. Each gets what `lookup` gives it.
+
+        Args:
+            calls: [calls] tool and arguments.
+            states: [calls] digests; empty = none has a state.
+            seeds: [calls]; empty = 0 for all.
+        """
+        parts = zip(calls, states or [b""] * len(calls), seeds or [0] * len(calls), strict=True)
+        asked = [self._asked(tool, arguments, state, seed) for (tool, arguments), state, seed in parts]
+        found = self.store.exact_many(item.key for item in asked if isinstance(item, _Asked))
+        known = [item if isinstance(item, Served) else self._exact(item, found.get(item.key)) for item in asked]
+        rest = [item for item, answer in zip(asked, known, strict=True) if answer is None and isinstance(item, _Asked)]
+        inexact = iter(self._inexact([(item, found.get(item.key)) for item in rest]))
+        return [answer or next(inexact) for answer in known]
+
+    def _asked(self, tool: str, arguments: Mapping[str, JSON], state: bytes, seed: int) -> _Asked | Served:
+        """The call in canonical form, or the miss that needs no search."""
+        tool = tool if tool.isascii() else nfc(tool)
+        record = self._tools.get(tool)
+        try:
+            canonical = canonical_arguments(arguments, parameters=record.parameters if record else None)
+        except CacheError as error:
+            return self._miss(tool, b"", fault=str(error))
+        call = call_key(tool, canonical_text(canonical))
+        kind = record.traits.kind if record else None
+        if kind is None or (kind is ToolKind.VOLATILE and not self._options.serve_volatile):
+            return self._miss(tool, call)
+        stateful = kind is ToolKind.STATEFUL
+        key = entry_key(call, state or _UNKNOWN_STATE) if stateful else call
+        return _Asked(tool, canonical, call, key, stateful, seed)
+
+    def _miss(self, tool: str, call: bytes, *, fault: str = "") -> Served:
+        name = tool[:_COMPARED_NAME]
+        close = self._close_names.get(name)
+        if close is None:
+            others = [other for other in self._tools if other != tool]
+            close = tuple(difflib.get_close_matches(name, others, n=3))
+            if len(self._close_names) < _REMEMBERED:
+                self._close_names[name] = close
+        return Served(tier=Tier.MISS, call=call, close_names=close, fault=fault)
+
+    def _exact(self, asked: _Asked, entry: Entry | None) -> Served | None:
+        if entry is None or not self._is_fresh(entry):
+            return None
+        return Served(tier=Tier.EXACT, entry=entry, similarity=1.0, call=asked.call)
+
+    def _inexact(self, calls: Sequence[tuple[_Asked, Entry | None]]) -> list[Served]:
+        """Serve calls without a fresh exact entry; the entry given with each is the exact one that is too old."""
+        pools = [self._same_call(asked, aged) for asked, aged in calls]
+        poor = [
+            index
+            for index, ((_, aged), pool) in enumerate(zip(calls, pools, strict=True))
+            if not any(item.entry is aged or self._is_fresh(item.entry) for item in pool)
+        ]
+        for index, near in zip(poor, self._near([calls[index][0] for index in poor]), strict=True):
+            known = {item.entry.id for item in pools[index]}
+            pools[index] += [item for item in near if item.entry.id not in known]
+        return [self._choose(asked, aged, pool) for (asked, aged), pool in zip(calls, pools, strict=True)]
+
+    def _same_call(self, asked: _Asked, aged: Entry | None) -> list[_Candidate]:
+        """The exact entry that is too old, then those of the call in other states, fresh ones first."""
+        pool = [] if aged is None else [_Candidate(1.0, aged)]
+        if self._options.fuzzy and asked.stateful:
+            same = self._of_call.get(asked.call)
+            if same is None:
+                same = self._in_any_state(asked.call)
+            pool += [_Candidate(1.0, entry) for entry in same if aged is None or entry.id != aged.id]
+        return pool
+
+    def _in_any_state(self, call: bytes) -> list[Entry]:
+        entries = self.store.same_call(call)
+        split = [[entry for entry in entries if self._is_fresh(entry) is fresh] for fresh in (True, False)]
+        kept = [entry for part in split for entry in part[:_DRAWN_FROM]]
+        if self.store.read_only and len(self._of_call) < _REMEMBERED:
+            self._of_call[call] = kept
+        return kept
+
+    def _near(self, calls: Sequence[_Asked]) -> list[list[_Candidate]]:
+        """Similar calls of each, the nearest first; those below the threshold only where they may serve."""
+        by_nearness = self._options.best_effort == "nearest"
+        if self._index is None or not calls or not (self._options.fuzzy or by_nearness):
+            return [[] for _ in calls]
+        count = 1 if self._options.draw == "shared" else _DRAWN_FROM
+        count = _SEARCHED_BY_AGE if self._options.max_age_s else count
+        least = None if by_nearness else self._options.threshold
+        found = self._index.nearest_many(
+            [(item.tool, item.arguments) for item in calls], count=count, min_similarity=least
+        )
+        return [
+            [_Candidate(item.similarity, self.store.get(item.entry_id)) for item in neighbours] for neighbours in found
+        ]
+
+    def _choose(self, asked: _Asked, aged: Entry | None, pool: Sequence[_Candidate]) -> Served:
+        """Serve from the candidates of a call, most similar first; one that is too old serves a tier lower."""
+        options = self._options
+        similar = [item for item in pool if item.similarity >= options.threshold]
+        fuzzy = [item for item in similar if item.entry is aged or self._is_fresh(item.entry)]
+        if fuzzy and options.fuzzy:
+            return self._serve(Tier.FUZZY, asked, fuzzy)
+        if options.best_effort != "off":
+            rest = [item for item in pool if item.similarity < options.threshold and self._is_fresh(item.entry)]
+            candidates = [*similar, *rest] or list(self._any(asked))
+            if candidates:
+                return self._serve(Tier.BEST_EFFORT, asked, candidates)
+        return self._miss(asked.tool, asked.call)
+
+    def _serve(self, tier: Tier, asked: _Asked, candidates: Sequence[_Candidate]) -> Served:
+        chosen = candidates[0]
+        if self._options.draw == "independent":
+            draw = sha256(b"%d " % asked.seed + asked.key).digest()
+            drawn_from = candidates[:_DRAWN_FROM]
+            chosen = drawn_from[int.from_bytes(draw[:8], "big") % len(drawn_from)]
+        return Served(tier=tier, entry=chosen.entry, similarity=chosen.similarity, call=asked.call)
+
+    def _any(self, asked: _Asked) -> list[_Candidate]:
+        """Fresh entries of the tool, the one that the option asks for first."""
+        entries = self._of_tool.get(asked.tool)
+        if entries is None:
+            entries = self._of_tool[asked.tool] = list(islice(self._serving(asked.tool), _DRAWN_FROM))
+        used = entries if self._options.draw == "independent" else entries[:1]
+        tokens = call_tokens(asked.tool, asked.arguments)
+        return [_Candidate(jaccard(tokens, call_tokens(asked.tool, entry.arguments)), entry) for entry in used]
+
+    def _serving(self, tool: str) -> Iterator[Entry]:
+        first = self._first(tool)
+        if first is not None and self._is_fresh(first):
+            yield first
+        for entry in self.store.iterate(tool):
+            if self._is_fresh(entry) and (first is None or entry.id != first.id):
+                yield entry
+
+    def _first(self, tool: str) -> Entry | None:
+        if self._options.best_effort == "most_frequent":
+            return self.store.most_frequent(tool)
+        medoid = self._index.medoid(tool) if self._index else None
+        return None if medoid is None else self.store.get(medoid)
+
+    def _is_fresh(self, entry: Entry) -> bool:
+        return entry.recorded_at >= self._oldest
+
+    def _cutoff(self) -> float:
+        if self._options.max_age_s is None:
+            return -math.inf
+        as_of = self._options.as_of
+        return (self.store.newest if as_of is None else as_of) - self._options.max_age_s
+
+
+def open_cache(store: CacheStore, *, options: CacheOptions) -> ToolCache:
+    """Make the tool cache of a store, with an index where a tier needs one."""
+    if not options.fuzzy and options.best_effort not in ("medoid", "nearest"):
+        return ToolCache(store, options=options)
+    from streakline.cache.index import open_index  # loads FAISS
+
+    index = open_index(store, min_similarity=min(_INDEXED_SIMILARITY, options.threshold))
+    return ToolCache(store, index=index, options=options)
