@@ -4,7 +4,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-from streakline.data.collate import collate, collate_rows, to_device
+from streakline.data.collate import collate_rows, to_device
 from streakline.data.rows import TrainingRow
 from streakline.errors import RecordError
 from streakline.types import Sample
@@ -31,7 +31,7 @@ def test_rows_are_padded_to_the_right():
 
 def test_an_empty_batch_is_refused():
     with pytest.raises(RecordError, match="at least one row"):
-        collate([], [], pad_id=0)
+        collate_rows([], pad_id=0)
 
 
 def test_a_moved_batch_holds_the_same_tensors():

@@ -45,6 +45,25 @@ def test_epochs_follow_each_other():
     assert list(loader) == _plan(1)
 
 
+@pytest.mark.parametrize("lengths", [(4, 3, 2), (2, 3, 4), (3, 1, 4)])
+def test_without_a_trainer_epochs_of_other_lengths_are_whole(lengths):
+    cursor = Cursor()
+    for epoch, length in enumerate(lengths):
+        loader = ResumableLoader(lambda epoch, length=length: _plan(epoch)[:length], fetch=list, cursor=cursor)
+        assert list(loader) == _plan(epoch)[:length]
+
+
+def test_without_a_trainer_an_epoch_that_was_left_goes_on():
+    cursor = Cursor()
+    iterator = iter(_loader(cursor))
+    assert [next(iterator), next(iterator)] == _plan(0)[:2]
+    resumed = Cursor()
+    resumed.load_state_dict(cursor.state_dict())
+
+    assert list(_loader(cursor)) == list(_loader(resumed)) == _plan(0)[2:]
+    assert list(_loader(cursor)) == list(_loader(resumed)) == _plan(1)
+
+
 def test_making_an_iterator_that_is_never_used_changes_nothing():
     loader = _loader(Cursor(), FakeTrainer())
     iter(loader)

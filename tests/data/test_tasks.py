@@ -1,8 +1,8 @@
 import pytest
 from tests.fixtures.tiny_agents import EchoEnvironment, task_set
 
-from streakline.data.tasks import TaskDataModule, collect_tasks
-from streakline.errors import ConfigError, DataError
+from streakline.data.tasks import TaskDataModule
+from streakline.errors import ConfigError
 
 
 def _data(**options):
@@ -85,11 +85,6 @@ def test_predict_can_have_tasks_of_its_own():
     assert _epoch(data.predict_dataloader()) == [["test/own-0", "test/own-1"]]
 
 
-def test_equal_ids_in_two_sets_are_refused():
-    with pytest.raises(DataError, match="unique"):
-        collect_tasks([task_set(2), task_set(2)])
-
-
 def test_a_missing_set_is_named():
     data = _data(train=None)
     data.setup("fit")
@@ -104,5 +99,5 @@ def test_a_missing_set_is_named():
 
 @pytest.mark.parametrize("option", ["batch_size", "eval_batch_size", "limit"])
 def test_a_size_of_nothing_is_refused(option):
-    with pytest.raises(ConfigError, match=f"`{option}` to be at least 1, but got 0"):
+    with pytest.raises(ConfigError, match=rf"`data\.{option}` to be at least 1, but got 0"):
         _data(**{option: 0})

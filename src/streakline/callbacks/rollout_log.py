@@ -11,12 +11,10 @@ from lightning.pytorch import Callback, LightningModule
 from typing_extensions import override
 
 from streakline.callbacks.artifacts import artifact_stores
-from streakline.data.conversations import write_jsonl
+from streakline.data.jsonl import write_jsonl
 from streakline.errors import ConfigError
 from streakline.modules.held_out import trajectory_to_json
 from streakline.types import JSON, Group, Trajectory
-
-__all__ = ["RolloutLog"]
 
 
 @final
@@ -47,15 +45,7 @@ class RolloutLog(Callback):
         self._num_rollouts = 0
 
     def select_groups(self, module: LightningModule, groups: Sequence[Group]) -> Sequence[Group]:
-        """Look at the groups of a rollout, and leave them as they are.
-
-        Args:
-            module: The module that trains.
-            groups: Scored groups.
-
-        Returns:
-            The same groups.
-        """
+        """Look at the groups of a rollout, and leave them as they are."""
         if (
             self._every_n_rollouts
             and self._num_rollouts % self._every_n_rollouts == 0

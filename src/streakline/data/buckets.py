@@ -8,25 +8,14 @@ import numpy as np
 
 from streakline.errors import ConfigError
 
-__all__ = ["bucketed_batches"]
-
 
 def bucketed_batches(
     lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int, pool: int = 32
 ) -> list[list[int]]:
-    """Shuffle rows, sort them by length within pools of batches, cut, and shuffle the batches.
+    """Shuffle rows of these [N] lengths, sort them within pools of batches, cut, and shuffle the batches.
 
-    Pools keep the padding small without always putting the same rows together.
-
-    Args:
-        lengths: [N] tokens of each row.
-        batch_size: Rows of a batch; the last one of an epoch may be smaller.
-        seed: Of the shuffles.
-        epoch: Pass over the rows; another order for each.
-        pool: Batches that are sorted together; 1 = no sorting.
-
-    Returns:
-        ceil(N / batch_size) batches that hold every row once.
+    Pools keep the padding small without always putting the same rows together. The ceil(N / batch_size) batches hold
+    every row index once, in another order each epoch.
 
     Raises:
         ConfigError: If a size isn't positive.

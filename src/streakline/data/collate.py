@@ -6,42 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
-from streakline.data.rows import TrainingRow, rows_of
+from streakline.data.rows import TrainingRow
 from streakline.errors import RecordError
-from streakline.types import TrainingBatch, Trajectory
-
-__all__ = ["collate", "collate_rows", "to_device"]
-
-
-def collate(trajectories: Sequence[Trajectory], advantages: Sequence[float], *, pad_id: int) -> TrainingBatch:
-    """Pad the samples of trajectories to one batch, leaving out those without a trained token.
-
-    Args:
-        trajectories: What to train on.
-        advantages: One for each trajectory.
-        pad_id: Token that fills a row up.
-
-    Returns:
-        [B, T] batch, one row a sample; `logprobs_old` is zero.
-
-    Raises:
-        RecordError: If nothing is trained in any of them.
-    """
-    return collate_rows(rows_of(trajectories, advantages), pad_id=pad_id)
+from streakline.types import TrainingBatch
 
 
 def collate_rows(
     rows: Sequence[TrainingRow], *, pad_id: int, logprobs_old: Sequence[torch.Tensor] | None = None
 ) -> TrainingBatch:
-    """Pad rows to one batch.
-
-    Args:
-        rows: At least one.
-        pad_id: Token that fills a row up.
-        logprobs_old: [T] of each row, at the start of the rollout batch; None = not known yet (zeros).
-
-    Returns:
-        [B, T] batch, right-padded.
+    """Pad rows on the right to one [B, T] batch. `logprobs_old` has [T] of each row; None = not known yet (zeros).
 
     Raises:
         RecordError: If there is no row.
@@ -85,13 +58,6 @@ def to_device(batch: TrainingBatch, device: torch.device) -> TrainingBatch:
     """Move every tensor of a batch.
 
     Lightning's own transfer refuses frozen dataclasses.
-
-    Args:
-        batch: Batch to move.
-        device: Where to.
-
-    Returns:
-        A batch on the device.
     """
     return TrainingBatch(
         input_ids=batch.input_ids.to(device, non_blocking=True),

@@ -13,16 +13,14 @@ keys are left alone, so that scores and reasons can stand beside.
 from __future__ import annotations
 
 import json
-import math
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from streakline.data.jsonl import json_fault, parse_object, read_jsonl
 from streakline.errors import DataError
 from streakline.types import JSON, Message, Role, ToolCall, ToolSchema
-
-__all__ = ["Conversation", "message_to_json", "read_conversations", "tool_to_json", "write_jsonl"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,31 +43,27 @@ class Conversation:
 def read_conversations(
     path: str | Path, *, limit: int | None = None, min_reward: float | None = None
 ) -> tuple[Conversation, ...]:
-    """Read a file of conversations.
+    """Read at least one conversation, the first `limit` of them.
 
-    Args:
-        path: File with one JSON object a line; empty lines are skipped.
-        limit: The first conversations that are read; None = all.
-        min_reward: Rows whose `reward` is lower, or missing, are left out; None = all rows are taken.
-
-    Returns:
-        At least one conversation.
+    Rows whose `reward` is lower than `min_reward`, or missing, are left out; None = all rows are taken.
 
     Raises:
-        DataError: If the file is missing or empty, or a row is malformed; it names the file and the row.
+        DataError: If the file is missing or empty, or a row is malformed; it names the file and the line.
     """
-    conversations: list[Conversation] = []
-    for number, line in _lines(path):
-        if len(conversations) == limit:
-            break
-        reader = _Reader(f"{path}, row {number}")
-        fields = reader.fields(line)
-        if min_reward is None or reader.reward(fields) >= min_reward:
-            conversations.append(reader.conversation(fields, number=number))
+    conversations = tuple(islice(_chosen(path, min_reward), limit))
     if not conversations:
         wanted = "conversation" if min_reward is None else f"conversation with a reward of {min_reward} or more"
         raise DataError(f"Expected {path} to hold at least one {wanted}, but got none")
-    return tuple(conversations)
+    return conversations
+
+
+def read_conversation(line: str | bytes, *, where: str) -> Conversation:
+    """Read one line; without a `task_id` it is named by its place.
+
+    Raises:
+        DataError: If it is malformed; the message names `where`.
+    """
+    return _Reader(where).conversation(parse_object(line, where=where))
 
 
 def message_to_json(message: Message) -> dict[str, JSON]:
@@ -103,35 +97,12 @@ def tool_to_json(tool: ToolSchema) -> dict[str, JSON]:
     return {"type": "function", "function": function}
 
 
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, JSON]]) -> None:
-    """Write rows so that the file is either whole or not there.
-
-    Args:
-        path: File to write; its folder is made where missing, a file of that name is replaced.
-        rows: One object a line.
-
-    Raises:
-        DataError: If it can't be written (a full disk, no permission); an earlier file stays as it was.
-    """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise DataError(f"Expected to write {path}, but got: {error}") from error
-
-
-def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Lines that hold something, with their 1-based numbers."""
-    try:
-        with Path(path).open(encoding="utf-8") as lines:
-            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"Expected a readable file of conversations, but got {path}: {error}") from error
+def _chosen(path: str | Path, min_reward: float | None) -> Iterator[Conversation]:
+    for number, fields in read_jsonl(path):
+        reward = fields.get("reward")
+        if min_reward is None or (isinstance(reward, int | float) and reward >= min_reward):
+            named = fields | {"task_id": fields.get("task_id") or f"row/{number}"}
+            yield _Reader(f"{path}, line {number}").conversation(named)
 
 
 class _Reader:
@@ -140,22 +111,12 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def fields(self, line: str) -> dict[str, JSON]:
-        try:
-            return self._object(json.loads(line), "an object")
-        except json.JSONDecodeError as error:
-            raise self._fault("JSON", f"{error.msg} at column {error.colno}") from error
-
-    def reward(self, fields: Mapping[str, JSON]) -> float:
-        reward = fields.get("reward")
-        return reward if isinstance(reward, int | float) else -math.inf
-
-    def conversation(self, fields: Mapping[str, JSON], *, number: int) -> Conversation:
+    def conversation(self, fields: Mapping[str, JSON]) -> Conversation:
         messages = tuple(self._message(message) for message in self._list(fields.get("messages"), "messages"))
         if not any(message.role is Role.ASSISTANT for message in messages):
             raise self._fault("`messages` with an assistant message", f"{len(messages)} messages without one")
         return Conversation(
-            task_id=str(fields.get("task_id") or f"row/{number}"),
+            task_id=str(fields.get("task_id") or self._where),
             messages=messages,
             tools=tuple(self._tool(tool) for tool in self._list(fields.get("tools") or [], "tools")),
         )
@@ -185,7 +146,7 @@ class _Reader:
             try:
                 arguments = json.loads(arguments)
             except json.JSONDecodeError as error:
-                raise self._fault("`arguments` to be JSON", f"{error.msg} at column {error.colno}") from error
+                raise self._fault("`arguments` to be JSON", json_fault(error)) from error
         return ToolCall(
             name=self._name(function),
             arguments=self._object(arguments, "`arguments` to be an object"),

@@ -10,24 +10,18 @@ split over the ranks instead.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast, final
 
-from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch import Trainer
 from lightning.pytorch.loops.progress import _ProcessedTracker
 
 from streakline.errors import DataError
 
-__all__ = ["Cursor", "Progress", "ResumableLoader", "SequentialLoader", "Shard", "TrainerProgress", "trainer_of"]
-
 BatchT = TypeVar("BatchT")
 ItemT = TypeVar("ItemT")
-
-
-def trainer_of(datamodule: LightningDataModule) -> Trainer | None:
-    """The trainer that a DataModule is attached to; None = it stands alone."""
-    return datamodule.trainer
 
 
 @final
@@ -67,11 +61,7 @@ class Progress(Protocol):
 
 @final
 class TrainerProgress:
-    """Progress as Lightning's loops count and restore it.
-
-    Args:
-        trainer: Trainer whose fit loop iterates the loader.
-    """
+    """Progress as Lightning's loops count and restore it."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
@@ -95,20 +85,21 @@ class Cursor:
         self._epoch = 0
         # Batches of the epoch that were handed out, or after a load those that had been trained.
         self._position = 0
+        # Length of the epoch under way, which the next one need not have; not known after a load.
+        self._num_batches = sys.maxsize
         self._progress: Progress | None = None
 
     def begin(self, progress: Progress | None, *, num_batches: int) -> tuple[int, int]:
-        """Start to iterate: go on inside the epoch, or begin the next one.
+        """The epoch whose order is due, and the index of its batch to begin with: inside it, or the first of the next.
 
-        Args:
-            progress: Who trains; None = every batch that is handed out counts as trained.
-            num_batches: Length of an epoch.
-
-        Returns:
-            The epoch whose order is due, and the index of the batch to begin with.
+        Without `progress` every batch that is handed out counts as trained.
         """
         self._progress = progress
-        start = self._position % num_batches if progress is None else progress.next_batch()
+        if progress is not None:
+            start = progress.next_batch()
+        else:
+            start = self._position if self._position < min(self._num_batches, num_batches) else 0
+        self._num_batches = num_batches
         if start == 0 and self._position > 0:
             self._epoch += 1
         self._position = start
@@ -131,19 +122,16 @@ class Cursor:
         """
         if state.keys() != {"epoch", "position"}:
             raise DataError(f"Expected a loader state with `epoch` and `position`, but got {sorted(state)}")
-        self._epoch, self._position, self._progress = int(state["epoch"]), int(state["position"]), None
+        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+        self._num_batches, self._progress = sys.maxsize, None
 
 
 @final
 class ResumableLoader(Generic[BatchT]):
-    """Iterates the batches of one epoch; its length does not change within it.
+    """Iterates the batches of one epoch.
 
-    Args:
-        plan: Epoch -> row indices of each batch. The same epoch always gives the same plan, and all have one length.
-        fetch: Row indices of this process -> batch.
-        cursor: Where training stands.
-        progress: Who trains; None = every batch that is handed out counts as trained.
-        shard: This process among those that share the batches.
+    `plan` gives the row indices of each batch of an epoch: always the same for the same epoch, and of one length for
+    all. `fetch` makes a batch of the row indices of this process.
     """
 
     def __init__(
@@ -186,14 +174,7 @@ class ResumableLoader(Generic[BatchT]):
 
 @final
 class SequentialLoader(Generic[ItemT, BatchT]):
-    """The same items in the same order each time: for what is held out.
-
-    Args:
-        items: What is iterated.
-        batch_size: Items of a batch, over all processes.
-        fetch: Items of this process -> batch.
-        shard: This process among those that share the batches. Each gets the same number of batches.
-    """
+    """The same items in the same order each time: for what is held out. `batch_size` is over all processes."""
 
     def __init__(
         self,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from streakline.errors import ConfigError, RecordError
 from streakline.types import Sample, Trajectory
 
-__all__ = ["TrainingRow", "pack_rows", "rows_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRow:
@@ -36,12 +34,7 @@ class TrainingRow:
 def rows_of(trajectories: Sequence[Trajectory], advantages: Sequence[float]) -> tuple[TrainingRow, ...]:
     """Flatten trajectories to rows; samples without a trained token (a truncated turn alone) are left out.
 
-    Args:
-        trajectories: In the order that `trajectory_index` counts.
-        advantages: One for each trajectory.
-
-    Returns:
-        Rows in order; empty where nothing is trained.
+    `trajectory_index` counts in the order of the trajectories.
     """
     return tuple(
         TrainingRow(sample=sample, advantage=advantage, trajectory_index=index)
@@ -52,14 +45,10 @@ def rows_of(trajectories: Sequence[Trajectory], advantages: Sequence[float]) -> 
 
 
 def pack_rows(lengths: Sequence[int], *, max_tokens: int) -> tuple[tuple[int, ...], ...]:
-    """Split rows over micro-batches of similar length, each within a budget of padded tokens.
+    """Split rows of these [B] lengths over micro-batches of similar length, each within a budget of padded tokens.
 
-    Args:
-        lengths: [B] tokens of each row.
-        max_tokens: Rows times the longest row of a micro-batch; a row that is longer gets a micro-batch for itself.
-
-    Returns:
-        Indices of the rows of each micro-batch, longest rows first, so that a lack of memory shows at once.
+    Gives the indices of the rows of each, longest rows first, so that a lack of memory shows at once. A row that is
+    over the budget gets a micro-batch for itself.
 
     Raises:
         ConfigError: If the budget is not positive.

@@ -15,21 +15,13 @@ from streakline.tasks.base import TaskSet
 from streakline.tasks.toolworld.demonstrations import demonstrate
 from streakline.types import Message, Role, Task
 
-__all__ = ["DemonstrationSource", "GoldDemonstrations", "JsonlDemonstrations", "ToolWorldDemonstrations"]
-
 
 class DemonstrationSource(ABC):
     """Conversations that show what to do. To add one, implement `conversations`."""
 
     @abstractmethod
     def conversations(self, *, limit: int | None = None) -> Sequence[Conversation]:
-        """Read or make them; called when training begins.
-
-        Args:
-            limit: The first ones that are needed; None = all.
-
-        Returns:
-            Conversations in a fixed order.
+        """Read or make them, the first `limit` of them, in a fixed order; called when training begins.
 
         Raises:
             DataError: If they can't be read.

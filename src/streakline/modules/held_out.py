@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
-from streakline.data.conversations import message_to_json, tool_to_json, write_jsonl
+from streakline.data.conversations import message_to_json, tool_to_json
+from streakline.data.jsonl import write_jsonl
 from streakline.environment.base import EnvironmentFactory
 from streakline.errors import ConfigError
 from streakline.metrics.held_out import HeldOutScore
@@ -17,8 +18,6 @@ from streakline.rewards.base import Reward
 from streakline.rollout.agent_loop import AgentLoop
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import JSON, Group, Task, Trajectory
-
-__all__ = ["HeldOutConfig", "HeldOutRunner", "ProvidesEnvironment", "trajectory_to_json"]
 
 
 @runtime_checkable
@@ -57,13 +56,7 @@ class HeldOutConfig:
 
 @final
 class HeldOutRunner:
-    """Collects the scores, and where asked the trajectories, of one pass over held-out tasks.
-
-    Args:
-        config: What is run.
-        sampling: Decoding where the config has none of its own.
-        reward: Scores the episodes.
-    """
+    """Collects the scores, and where asked the trajectories, of one pass over held-out tasks."""
 
     def __init__(self, config: HeldOutConfig, *, sampling: SamplingPolicy, reward: Reward) -> None:
         self._config = config
@@ -80,37 +73,19 @@ class HeldOutRunner:
         make_environment: EnvironmentFactory,
         keep_trajectories: bool = False,
     ) -> list[Group]:
-        """Attempt some tasks.
-
-        Args:
-            tasks: Held-out tasks.
-            make_loop: Decoding and seed -> agent loop.
-            make_environment: Makes the world of a trajectory.
-            keep_trajectories: Whether `write` shall write them.
-
-        Returns:
-            The scored groups of sampled episodes; of the greedy ones where none was sampled.
-        """
+        """Attempt some tasks; gives the groups of sampled episodes, or of greedy ones where none was sampled."""
         config = self._config
-        sampled: list[Group] = []
-        greedy: list[Group] = []
-        if config.num_samples:
-            loop = make_loop(self._sampling, config.seed)
-            episodes = loop.run(tasks, num_samples=config.num_samples, make_environment=make_environment, epoch=0)
-            sampled = [
-                score_group(task, found, reward=self._reward) for task, found in zip(tasks, episodes, strict=True)
-            ]
-        if config.greedy:
-            loop = make_loop(replace(self._sampling, greedy=True), config.seed)
-            episodes = loop.run(tasks, num_samples=1, make_environment=make_environment, epoch=0)
-            greedy = [
-                score_group(task, found, reward=self._reward) for task, found in zip(tasks, episodes, strict=True)
-            ]
+
+        def attempt(sampling: SamplingPolicy, num_samples: int) -> list[Group]:
+            loop = make_loop(sampling, config.seed)
+            episodes = loop.run(tasks, num_samples=num_samples, make_environment=make_environment, epoch=0)
+            pairs = zip(tasks, episodes, strict=True)
+            return [score_group(task, trajectories, reward=self._reward) for task, trajectories in pairs]
+
+        sampled = attempt(self._sampling, config.num_samples) if config.num_samples else []
+        greedy = attempt(replace(self._sampling, greedy=True), 1) if config.greedy else []
         for index, task in enumerate(tasks):
-            members = [
-                *(sampled[index].trajectories if sampled else ()),
-                *(greedy[index].trajectories if greedy else ()),
-            ]
+            members = [member for groups in (sampled, greedy) if groups for member in groups[index].trajectories]
             scores = [self._score(trajectory) for trajectory in members]
             self._scores.append(
                 HeldOutScore(
@@ -129,16 +104,7 @@ class HeldOutRunner:
         return sampled or greedy
 
     def finish(self, *, run_dir: Path, stage: str, write: bool) -> tuple[HeldOutScore, ...]:
-        """Gather the processes' results, write them, and begin a new pass.
-
-        Args:
-            run_dir: Folder of the run.
-            stage: Command: `validate`, `test` or `predict`.
-            write: Whether this process writes `<stage>_scores.jsonl`, and `trajectories/<stage>.jsonl` where
-                trajectories were kept.
-
-        Returns:
-            Scores of all tasks of all processes.
+        """Gather the processes' scores and trajectories, write them where this process shall, and begin a new pass.
 
         Raises:
             DataError: If a file can't be written.
@@ -163,15 +129,7 @@ class HeldOutRunner:
 
 
 def trajectory_to_json(task: Task, trajectory: Trajectory) -> dict[str, JSON]:
-    """One episode as a row that `data/conversations.py` reads, with its outcome beside it.
-
-    Args:
-        task: What was attempted.
-        trajectory: The episode.
-
-    Returns:
-        Messages, tools, reward, terms, termination and counts.
-    """
+    """One episode as a row that `data/conversations.py` reads, with its outcome beside it."""
     revealed = [tool for tools in task.revealed_tools.values() for tool in tools]
     return {
         "task_id": task.id,
