@@ -6,12 +6,12 @@ import pytest
 
 from streakline.errors import DataError
 from streakline.evaluation.comparison import compare_scores
-from streakline.evaluation.scores import TaskScore
+from streakline.metrics.held_out import HeldOutScore
 
 
-def _scores(kind: str, sampled: list[tuple[float, ...]], greedy: list[float | None]) -> list[TaskScore]:
+def _scores(kind: str, sampled: list[tuple[float, ...]], greedy: list[float | None]) -> list[HeldOutScore]:
     return [
-        TaskScore(task_id=f"{kind}/{index}", kind=kind, sampled=episodes, greedy=choice)
+        HeldOutScore(task_id=f"{kind}/{index}", kind=kind, sampled=episodes, greedy=choice)
         for index, (episodes, choice) in enumerate(zip(sampled, greedy, strict=True))
     ]
 
@@ -39,7 +39,9 @@ def test_a_kind_counts_as_fallen_when_either_way_of_decoding_fell() -> None:
 
 def test_a_task_that_changed_its_kind_is_refused() -> None:
     before, after = _scores("move", [(1.0,)], [1.0]), _scores("copy", [(1.0,)], [1.0])
-    renamed = [TaskScore(task_id="move/0", kind="copy", sampled=score.sampled, greedy=score.greedy) for score in after]
+    renamed = [
+        HeldOutScore(task_id="move/0", kind="copy", sampled=score.sampled, greedy=score.greedy) for score in after
+    ]
     with pytest.raises(DataError, match="same kind of 'move/0'"):
         compare_scores(before, renamed)
 

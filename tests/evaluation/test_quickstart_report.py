@@ -9,12 +9,12 @@ import pytest
 
 from streakline.evaluation.comparison import compare_scores
 from streakline.evaluation.quickstart_report import Corruption, QuickstartRun, figures, render_report, summary
-from streakline.evaluation.scores import TaskScore
+from streakline.metrics.held_out import HeldOutScore
 
 
-def _scores(success: dict[str, list[float]]) -> list[TaskScore]:
+def _scores(success: dict[str, list[float]]) -> list[HeldOutScore]:
     return [
-        TaskScore(task_id=f"{kind}/{index}", kind=kind, sampled=(value, value), greedy=value)
+        HeldOutScore(task_id=f"{kind}/{index}", kind=kind, sampled=(value, value), greedy=value)
         for kind, values in success.items()
         for index, value in enumerate(values)
     ]

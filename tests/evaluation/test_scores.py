@@ -31,14 +31,14 @@ def test_scores_are_read_in_order_and_unscored_episodes_are_not_failures(tmp_pat
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("{", r"Expected JSON in .*test_scores\.jsonl, row 2, but got"),
-        ([], "Expected an object in .*row 2, but got list"),
-        ({"task_id": "x", "kind": "y", "sampled": []}, "Expected `greedy` in .*row 2"),
-        (GOOD | {"task_id": 3}, "Expected `task_id` in .*row 2 to be a non-empty text, but got 3"),
-        (GOOD | {"kind": ""}, "Expected `kind` in .*row 2"),
-        (GOOD | {"sampled": 0.5}, "Expected `sampled` in .*row 2 to be a list, but got float"),
-        (GOOD | {"sampled": ["1"]}, "Expected `sampled` in .*row 2 to hold finite numbers or null, but got '1'"),
-        (GOOD | {"greedy": True}, "Expected `greedy` in .*row 2 to hold finite numbers or null, but got True"),
+        ("{", r"Expected a JSON object in .*test_scores\.jsonl, line 2, but got"),
+        ([], "Expected a JSON object in .*line 2, but got list"),
+        ({"task_id": "x", "kind": "y", "sampled": []}, "Expected `greedy` in .*line 2"),
+        (GOOD | {"task_id": 3}, "Expected `task_id` in .*line 2 to be a non-empty text, but got 3"),
+        (GOOD | {"kind": ""}, "Expected `kind` in .*line 2"),
+        (GOOD | {"sampled": 0.5}, "Expected `sampled` in .*line 2 to be a list, but got float"),
+        (GOOD | {"sampled": ["1"]}, "Expected `sampled` in .*line 2 to hold finite numbers or null, but got '1'"),
+        (GOOD | {"greedy": True}, "Expected `greedy` in .*line 2 to hold finite numbers or null, but got True"),
         ('{"task_id": "x", "kind": "y", "sampled": [NaN], "greedy": 1}', "finite numbers or null, but got nan"),
         (GOOD, r"Expected each task once in .*, but got 'toolworld/test/0' twice"),
     ],
@@ -49,7 +49,7 @@ def test_a_broken_row_is_named(tmp_path: Path, row: object, message: str) -> Non
 
 
 def test_a_missing_or_empty_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"Expected a score file at .*absent\.jsonl, but got No such file"):
+    with pytest.raises(DataError, match=r"Expected a readable file at .*absent\.jsonl, but got: No such file"):
         read_scores(tmp_path / "absent.jsonl")
     with pytest.raises(DataError, match="to hold at least one row, but it is empty"):
         read_scores(_write(tmp_path, ""))

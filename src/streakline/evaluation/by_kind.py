@@ -17,8 +17,6 @@ from statsmodels.stats.multitest import multipletests
 from streakline.errors import ConfigError, DataError
 from streakline.evaluation.intervals import paired_values
 
-__all__ = ["KindChange", "changes_by_kind", "sign_flip_p_value"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindChange:
@@ -61,21 +59,12 @@ def changes_by_kind(
     *,
     kinds: Mapping[str, str],
     error_rate: float = 0.05,
-    num_resamples: int = 9_999,
     seed: int = 0,
 ) -> tuple[KindChange, ...]:
-    """Compare before and after kind by kind, with Holm's correction (1979) over the kinds.
+    """Compare before and after kind by kind, with Holm's correction (1979) over the kinds; one record a kind, by name.
 
-    Args:
-        before: Task id -> one value an episode.
-        after: The same tasks, measured again.
-        kinds: Task id -> kind, for every task.
-        error_rate: Chance that any kind is called moved though none did, in (0, 1).
-        num_resamples: Random sign flips where all of them are too many to try.
-        seed: Seed of the sign flips.
-
-    Returns:
-        One record a kind, sorted by name; kinds without a scored task are left out.
+    `before` and `after` map a task's id to one value an episode; kinds without a scored task are left out. `error_rate`
+    is the chance that any kind is called moved though none did.
 
     Raises:
         ConfigError: If the error rate can't be.
@@ -86,9 +75,7 @@ def changes_by_kind(
     pairs = _pairs_by_kind(before, after, kinds)
     if not pairs:
         return ()
-    p_values = [
-        sign_flip_p_value(second - first, num_resamples=num_resamples, seed=seed) for first, second in pairs.values()
-    ]
+    p_values = [sign_flip_p_value(second - first, seed=seed) for first, second in pairs.values()]
     rejected, corrected, *_ = multipletests(p_values, alpha=error_rate, method="holm")
     return tuple(
         KindChange(
@@ -111,15 +98,8 @@ def sign_flip_p_value(
 ) -> float:
     """Two-sided p value of a mean paired difference by flipping the signs of the pairs at random (Fisher).
 
-    Exact where all flips can be tried. For differences in {-1, 0, 1} it is then the exact McNemar test.
-
-    Args:
-        differences: [P] after minus before, one a task.
-        num_resamples: Random flips where 2^P is greater than this.
-        seed: Seed of the flips.
-
-    Returns:
-        The p value in (0, 1]; 1 where nothing differs.
+    Exact where all 2^P flips of the [P] differences are at most `num_resamples`. For differences in {-1, 0, 1} it is
+    then the exact McNemar test. 1 where nothing differs.
     """
     moved = np.asarray(differences, dtype=np.float64)
     moved = moved[moved != 0]  # a flip leaves a zero as it is

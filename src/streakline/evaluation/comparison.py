@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from streakline.errors import DataError
 from streakline.evaluation.by_kind import KindChange, changes_by_kind
 from streakline.evaluation.intervals import Interval, mean_interval, paired_difference
-from streakline.evaluation.scores import TaskScore, greedy_by_task, kind_by_task, sampled_by_task
-
-__all__ = ["Change", "ScoreComparison", "compare_scores"]
+from streakline.evaluation.scores import greedy_by_task, kind_by_task, sampled_by_task
+from streakline.metrics.held_out import HeldOutScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +46,8 @@ class ScoreComparison:
         return tuple(sorted({*self.sampled.kinds_fallen, *self.greedy.kinds_fallen}))
 
 
-def compare_scores(before: Sequence[TaskScore], after: Sequence[TaskScore], *, seed: int = 0) -> ScoreComparison:
+def compare_scores(before: Sequence[HeldOutScore], after: Sequence[HeldOutScore], *, seed: int = 0) -> ScoreComparison:
     """Compare two score files of the same tasks.
-
-    Args:
-        before: Scores of the earlier policy.
-        after: Scores of the later policy on the same tasks.
-        seed: Seed of the bootstrap and of the sign flips.
-
-    Returns:
-        Means, paired differences and changes by kind.
 
     Raises:
         DataError: If the tasks or their kinds differ.

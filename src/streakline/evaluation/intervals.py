@@ -18,8 +18,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 from streakline.errors import ConfigError, DataError
 
-__all__ = ["Interval", "mean_interval", "paired_difference", "paired_values", "t_interval_across_seeds", "wilson"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
@@ -54,14 +52,6 @@ class Interval:
 def wilson(successes: int, *, trials: int, level: float = 0.95) -> Interval:
     """Wilson's score interval of a proportion of independent trials; sound at small counts and at 0 and 1.
 
-    Args:
-        successes: Trials that succeeded.
-        trials: All trials, at least 1.
-        level: Nominal coverage in (0, 1).
-
-    Returns:
-        The proportion and its interval within [0, 1].
-
     Raises:
         ConfigError: If the counts or the level can't be.
     """
@@ -75,14 +65,8 @@ def wilson(successes: int, *, trials: int, level: float = 0.95) -> Interval:
 def mean_interval(values: Mapping[str, Sequence[float]], *, level: float = 0.95) -> Interval:
     """Mean over tasks of the per-task mean, with a t interval over tasks.
 
-    With equally many episodes a task, this is the cluster-robust interval (CR1) of the plain mean.
-
-    Args:
-        values: Task id -> one value an episode; tasks without a value are left out.
-        level: Nominal coverage in (0, 1).
-
-    Returns:
-        The mean and its interval; `count` is the number of tasks.
+    `values` maps a task's id to one value an episode; tasks without a value are left out. With equally many episodes a
+    task, this is the cluster-robust interval (CR1) of the plain mean.
 
     Raises:
         DataError: If fewer than two tasks have a value.
@@ -102,17 +86,8 @@ def paired_difference(
 ) -> Interval:
     """Mean over tasks of (mean after - mean before), each task compared with itself.
 
-    Args:
-        before: Task id -> one value an episode.
-        after: The same tasks, measured again; the number of episodes may differ.
-        level: Nominal coverage in (0, 1).
-        method: `bootstrap` draws whole tasks and corrects for bias and skew (BCa, Efron 1987); `t` assumes that the
-            mean of the differences is normal.
-        num_resamples: Bootstrap samples.
-        seed: Seed of the bootstrap, so that a report can be reproduced.
-
-    Returns:
-        The difference and its interval; `count` is the number of tasks.
+    The number of episodes of a task may differ. `bootstrap` draws whole tasks and corrects for bias and skew (BCa,
+    Efron 1987); `t` assumes that the mean of the differences is normal.
 
     Raises:
         DataError: If the tasks differ, or fewer than two have values on both sides.
@@ -139,14 +114,7 @@ def paired_difference(
 def paired_values(
     before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Per-task means of both sides in one order of tasks.
-
-    Args:
-        before: Task id -> one value an episode.
-        after: The same tasks.
-
-    Returns:
-        [P] and [P] means, sorted by task id; tasks that lack a value on either side are left out.
+    """[P] per-task means of each side, sorted by task id; tasks that lack a value on either side are left out.
 
     Raises:
         DataError: If a task stands on one side only.
@@ -167,13 +135,6 @@ def t_interval_across_seeds(values: Sequence[float], *, level: float = 0.95) -> 
     """Mean of one figure over runs that differ by their seed only, with a t interval over runs.
 
     It speaks of the method, where an interval over tasks speaks of one trained model.
-
-    Args:
-        values: [runs] the figure of each run.
-        level: Nominal coverage in (0, 1).
-
-    Returns:
-        The mean and its interval; `count` is the number of runs.
 
     Raises:
         DataError: If there are fewer than two runs.

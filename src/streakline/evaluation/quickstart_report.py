@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from rich import box
 from rich.console import Console
@@ -15,8 +15,6 @@ from streakline.evaluation.by_kind import KindChange
 from streakline.evaluation.comparison import Change, ScoreComparison
 from streakline.evaluation.intervals import Interval
 from streakline.types import JSON
-
-__all__ = ["Corruption", "QuickstartRun", "figures", "render_report", "summary"]
 
 _WIDTH = 110
 
@@ -54,14 +52,7 @@ class QuickstartRun:
 
 
 def figures(run: QuickstartRun) -> dict[str, float | None]:
-    """The run as named numbers.
-
-    Args:
-        run: A finished quickstart.
-
-    Returns:
-        Name -> number, None where it was not measured. `kinds_fallen` is a count.
-    """
+    """The run as named numbers; None where one was not measured. `kinds_fallen` is a count."""
     named: dict[str, float] = {}
     for prefix, change in (("", run.comparison.sampled), ("greedy_", run.comparison.greedy)):
         named[f"{prefix}success_sft"] = change.before.estimate
@@ -77,14 +68,7 @@ def figures(run: QuickstartRun) -> dict[str, float | None]:
 
 
 def summary(run: QuickstartRun) -> dict[str, JSON]:
-    """The whole result as JSON: the figures and what stands behind them.
-
-    Args:
-        run: A finished quickstart.
-
-    Returns:
-        `figures` as by `figures()`; arm, tasks, kinds and times beside them.
-    """
+    """The whole result as JSON: the figures and what stands behind them."""
     return {
         "figures": {**figures(run)},
         "arm": run.arm,
@@ -99,14 +83,7 @@ def summary(run: QuickstartRun) -> dict[str, JSON]:
 
 
 def render_report(run: QuickstartRun) -> str:
-    """The tables that a person reads.
-
-    Args:
-        run: A finished quickstart.
-
-    Returns:
-        Plain ASCII text; its tables are valid Markdown.
-    """
+    """The tables that a person reads: plain ASCII, in which the tables are valid Markdown."""
     sections = [
         f"Success on {run.comparison.sampled.difference.count} held-out tasks, with 95% intervals over tasks "
         f"(seed {run.seed}, demonstrations: {run.arm})",
@@ -123,16 +100,9 @@ def render_report(run: QuickstartRun) -> str:
 
 
 def _kind_row(change: KindChange) -> JSON:
-    return {
-        "kind": change.kind,
-        "num_tasks": change.num_tasks,
-        "before": change.before,
-        "after": change.after,
-        "p_value": change.p_value,
-        "p_corrected": change.p_corrected,
-        "fell": change.fell,
-        "rose": change.rose,
-    }
+    row = asdict(change) | {"fell": change.fell, "rose": change.rose}
+    del row["is_significant"]
+    return row
 
 
 def _success_table(comparison: ScoreComparison) -> Table:

@@ -17,26 +17,13 @@ from streakline.evaluation.scores import read_scores
 from streakline.evaluation.stories import choose_stories, tell_story
 from streakline.tasks.toolworld import HABITS, ToolWorldTaskSet
 
-__all__ = ["collect_run", "collect_stories"]
-
 _Config: TypeAlias = "dict[str, Any]"
 
 
 def collect_run(
     *, sft: Path, grpo: Path, seed: int, arm: str, stage_seconds: Mapping[str, float], store: str
 ) -> QuickstartRun:
-    """Read scores, metrics and shares of wrong demonstrations.
-
-    Args:
-        sft: Folder of the SFT run, tested.
-        grpo: Folder of the GRPO run, tested on the same tasks.
-        seed: Seed of both.
-        arm: Name of the demonstrations.
-        stage_seconds: Stage -> wall seconds.
-        store: MLflow tracking URI.
-
-    Returns:
-        All that the report needs.
+    """Read scores, metrics and shares of wrong demonstrations from the folders of two runs tested on the same tasks.
 
     Raises:
         DataError: If a file is missing or malformed, or the tasks differ.
@@ -56,24 +43,15 @@ def collect_run(
     )
 
 
-def collect_stories(run: QuickstartRun, *, sft: Path, grpo: Path, stage: str = "test") -> list[str]:
-    """Tell two tasks that the greedy policy got wrong after SFT and right after GRPO.
-
-    Args:
-        run: The finished quickstart.
-        sft: Folder of the SFT run.
-        grpo: Folder of the GRPO run.
-        stage: Command that wrote the trajectories of both.
-
-    Returns:
-        At most two stories.
+def collect_stories(run: QuickstartRun, *, sft: Path, grpo: Path) -> list[str]:
+    """Tell at most two tasks that the greedy policy got wrong after SFT and right after GRPO.
 
     Raises:
         DataError: If a file is missing or malformed.
     """
-    before = read_greedy_episodes(sft / "trajectories" / f"{stage}.jsonl")
-    after = read_greedy_episodes(grpo / "trajectories" / f"{stage}.jsonl")
-    tasks = {task.id: task for task in _held_out_tasks(_config(grpo / f"config-{stage}.yaml")) if task.id in before}
+    before = read_greedy_episodes(sft / "trajectories" / "test.jsonl")
+    after = read_greedy_episodes(grpo / "trajectories" / "test.jsonl")
+    tasks = {task.id: task for task in _held_out_tasks(_config(grpo / "config-test.yaml")) if task.id in before}
     chosen = choose_stories(
         {task: before[task] for task in tasks},
         after,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from streakline.errors import DataError
-
-__all__ = ["Metric", "mean_in_first_epoch", "read_metric", "seconds_by_part"]
 
 Metric: TypeAlias = "tuple[tuple[int, float], ...]"
 """(step, value) pairs in the order in which they were logged."""
@@ -26,15 +23,7 @@ _PARTS = {
 
 
 def read_metric(name: str, *, run_id: str, store: str) -> Metric:
-    """Read one metric of a run.
-
-    Args:
-        name: Metric, such as `train/zero_variance`.
-        run_id: MLflow run.
-        store: MLflow tracking URI.
-
-    Returns:
-        What was logged; empty = nothing under that name.
+    """Read one metric of a run; empty = nothing was logged under that name.
 
     Raises:
         DataError: If the store has no such run.
@@ -49,30 +38,15 @@ def read_metric(name: str, *, run_id: str, store: str) -> Metric:
 
 
 def mean_in_first_epoch(metric: Metric, *, epochs: Metric) -> float:
-    """Mean of a metric over the steps of epoch 0.
-
-    Args:
-        metric: What is averaged.
-        epochs: The metric `epoch` of the same run.
-
-    Returns:
-        The mean; nan where nothing was logged in epoch 0.
-    """
+    """Mean of a metric over the steps of epoch 0, given the metric `epoch` of the same run; nan = there are none."""
     steps = {step for step, epoch in epochs if epoch == 0}
     values = [value for step, value in metric if step in steps]
     return sum(values) / len(values) if values else math.nan
 
 
-def seconds_by_part(*, run_id: str, store: str, parts: Sequence[str] = tuple(_PARTS)) -> dict[str, float]:
-    """Seconds that the steps of a GRPO run spent on each part, over all steps.
-
-    Args:
-        run_id: MLflow run.
-        store: MLflow tracking URI.
-        parts: Which parts.
-
-    Returns:
-        Part -> seconds, in order; parts that took no time are left out.
-    """
-    totals = {part: sum(value for _, value in read_metric(_PARTS[part], run_id=run_id, store=store)) for part in parts}
+def seconds_by_part(*, run_id: str, store: str) -> dict[str, float]:
+    """Seconds that the steps of a GRPO run spent on each part, over all steps; parts that took no time are left out."""
+    totals = {
+        part: sum(value for _, value in read_metric(name, run_id=run_id, store=store)) for part, name in _PARTS.items()
+    }
     return {part: seconds for part, seconds in totals.items() if seconds > 0}

@@ -6,48 +6,23 @@ stands for an episode that could not be scored, which is never counted as a fail
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from streakline.data.jsonl import read_jsonl
 from streakline.errors import DataError
-
-__all__ = ["TaskScore", "greedy_by_task", "kind_by_task", "read_scores", "sampled_by_task"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskScore:
-    """Outcomes of the episodes of one held-out task."""
-
-    task_id: str
-    """Task that was attempted."""
-    kind: str
-    """Its request kind or category."""
-    sampled: tuple[float | None, ...]
-    """Score of each sampled episode; None = unscored; empty = none was sampled."""
-    greedy: float | None
-    """Score of the greedy episode; None = unscored or not run."""
+from streakline.metrics.held_out import HeldOutScore
+from streakline.types import JSON
 
 
-def read_scores(path: Path) -> tuple[TaskScore, ...]:
+def read_scores(path: Path) -> tuple[HeldOutScore, ...]:
     """Read and check one score file.
 
-    Args:
-        path: A `<stage>_scores.jsonl`.
-
-    Returns:
-        One record a task, in the order of the file.
-
     Raises:
-        DataError: If the file is missing or empty, or a row is malformed or repeats a task; it names file and row.
+        DataError: If the file is missing or empty, or a row is malformed or repeats a task; it names file and line.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise DataError(f"Expected a score file at {path}, but got {error.strerror or error}") from error
-    scores = tuple(_parse(line, where=f"{path}, row {row}") for row, line in enumerate(lines, 1) if line.strip())
+    scores = tuple(_parse(row, where=f"{path}, line {number}") for number, row in read_jsonl(path))
     if not scores:
         raise DataError(f"Expected {path} to hold at least one row, but it is empty")
     seen: set[str] = set()
@@ -58,37 +33,32 @@ def read_scores(path: Path) -> tuple[TaskScore, ...]:
     return scores
 
 
-def sampled_by_task(scores: Sequence[TaskScore]) -> dict[str, tuple[float, ...]]:
+def sampled_by_task(scores: Sequence[HeldOutScore]) -> dict[str, tuple[float, ...]]:
     """Task id -> scores of its sampled episodes, without the unscored ones."""
     return {score.task_id: tuple(value for value in score.sampled if value is not None) for score in scores}
 
 
-def greedy_by_task(scores: Sequence[TaskScore]) -> dict[str, tuple[float, ...]]:
+def greedy_by_task(scores: Sequence[HeldOutScore]) -> dict[str, tuple[float, ...]]:
     """Task id -> score of its greedy episode as a tuple of one; empty where it was unscored."""
     return {score.task_id: () if score.greedy is None else (score.greedy,) for score in scores}
 
 
-def kind_by_task(scores: Sequence[TaskScore]) -> dict[str, str]:
+def kind_by_task(scores: Sequence[HeldOutScore]) -> dict[str, str]:
     """Task id -> kind."""
     return {score.task_id: score.kind for score in scores}
 
 
-def _parse(line: str, *, where: str) -> TaskScore:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"Expected JSON in {where}, but got {error.msg} at column {error.colno}") from error
-    if not isinstance(row, dict):
-        raise DataError(f"Expected an object in {where}, but got {type(row).__name__}")
+def _parse(row: Mapping[str, JSON], *, where: str) -> HeldOutScore:
     missing = [name for name in ("task_id", "kind", "sampled", "greedy") if name not in row]
     if missing:
         raise DataError(f"Expected `{missing[0]}` in {where}, but got only {sorted(row)}")
-    if not isinstance(row["sampled"], list):
-        raise DataError(f"Expected `sampled` in {where} to be a list, but got {type(row['sampled']).__name__}")
-    return TaskScore(
+    sampled = row["sampled"]
+    if not isinstance(sampled, list):
+        raise DataError(f"Expected `sampled` in {where} to be a list, but got {type(sampled).__name__}")
+    return HeldOutScore(
         task_id=_text(row["task_id"], name="task_id", where=where),
         kind=_text(row["kind"], name="kind", where=where),
-        sampled=tuple(_score(value, name="sampled", where=where) for value in row["sampled"]),
+        sampled=tuple(_score(value, name="sampled", where=where) for value in sampled),
         greedy=_score(row["greedy"], name="greedy", where=where),
     )
 

@@ -12,8 +12,6 @@ from streakline.evaluation.by_kind import KindChange
 from streakline.evaluation.quickstart_report import Corruption
 from streakline.types import Message, Role, Task, ToolCall
 
-__all__ = ["Episode", "choose_stories", "describe_mistake", "tell_story"]
-
 _WIDTH = 100
 _MAX_TEXT = 160
 
@@ -40,15 +38,7 @@ def choose_stories(
 ) -> tuple[str, ...]:
     """Pick tasks that went from wrong to right, of different kinds where there are enough.
 
-    Args:
-        before: Task id -> episode before.
-        after: Task id -> episode after.
-        kinds: Task id -> kind.
-        changes: Changes by kind: kinds that rose most come first; empty = by name.
-        count: How many to pick.
-
-    Returns:
-        At most `count` task ids; within a kind the shortest conversations.
+    Kinds that rose most come first (without `changes` by name), and within a kind the shortest conversations.
     """
     rise = {change.kind: change.difference for change in changes}
     mended = [task for task in before if task in after and after[task].success and not before[task].success]
@@ -65,14 +55,7 @@ def choose_stories(
 def tell_story(task: Task, *, before: Episode, after: Episode, corruption: Corruption | None = None) -> str:
     """Tell one task: what was asked, what was done before and after, and what made the difference.
 
-    Args:
-        task: The task.
-        before: Episode before, which went wrong.
-        after: Episode after, which went right.
-        corruption: What the demonstrations of the kind get wrong on purpose; None = nothing.
-
-    Returns:
-        Plain text of a few lines.
+    `corruption` is what the demonstrations of the kind get wrong on purpose; None = nothing.
     """
     lines = [f"{task.kind} ({task.id})"]
     lines += [f'  asked: "{_text(request)}"' for request in task.requests]
@@ -93,15 +76,7 @@ def tell_story(task: Task, *, before: Episode, after: Episode, corruption: Corru
 
 
 def describe_mistake(task: Task, messages: Sequence[Message]) -> tuple[str, ...]:
-    """Say where the calls of an episode differ from the right ones.
-
-    Args:
-        task: The task with its gold calls.
-        messages: The conversation.
-
-    Returns:
-        One sentence a difference, at most three; one at least.
-    """
+    """Say where the calls of an episode differ from the gold ones: one to three sentences."""
     made = _calls_by_user_turn(messages, num_user_turns=len(task.requests))
     sentences: list[str] = []
     for index, calls in enumerate(made):
