@@ -33,7 +33,8 @@ from streakline.rollout.engine import RolloutEngine
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import Task
 
-__all__ = ["AgentModule", "EngineFactory"]
+# Defaults of the modules' signatures; frozen, so that sharing them is safe.
+RENDERING, SAMPLING, EPISODE, HELD_OUT = RenderingPolicy(), SamplingPolicy(), EpisodeConfig(), HeldOutConfig()
 
 EngineFactory: TypeAlias = Callable[[PreTrainedModel | PeftModel, Sequence[int]], RolloutEngine]
 """Makes an engine from the policy's model and the tokens that end an assistant turn."""
@@ -50,29 +51,16 @@ class AgentModule(LightningModule, ABC):
 
     The checkpoint holds the whole state dict (frozen weights under LoRA included, so that it needs nothing beside it),
     and under one key plain types for what Lightning does not know of: torch's generators and `extra_state`.
-
-    Args:
-        policy: Which model, and what of it is trained.
-        rendering: How conversations become tokens.
-        sampling: Decoding of rollouts.
-        episode: What ends an episode.
-        engine: Makes the engine that samples.
-        reward: Scores trajectories; None = no rollouts can be made.
-        held_out: How held-out tasks are attempted.
-        optimizer: Parameters -> optimiser.
-        lr_scheduler: Optimiser -> learning-rate schedule, in optimiser steps; None = constant.
-        seed: Of random initial weights and of training rollouts.
     """
 
     def __init__(
         self,
-        *,
         policy: PolicyConfig,
+        reward: Reward | None,
         rendering: RenderingPolicy,
         sampling: SamplingPolicy,
         episode: EpisodeConfig,
         engine: EngineFactory,
-        reward: Reward | None,
         held_out: HeldOutConfig,
         optimizer: OptimizerCallable,
         lr_scheduler: LRSchedulerCallable | None,
@@ -192,17 +180,11 @@ class AgentModule(LightningModule, ABC):
         with torch.inference_mode(mode=False), torch.no_grad():
             yield
 
-    def on_test_epoch_start(self) -> None:
-        """Let the engine see the weights that are measured."""
-        self.sync_engine()
-
     def on_validation_epoch_start(self) -> None:
         """Let the engine see the weights that are measured."""
         self.sync_engine()
 
-    def on_predict_epoch_start(self) -> None:
-        """Let the engine see the weights that act."""
-        self.sync_engine()
+    on_test_epoch_start = on_predict_epoch_start = on_validation_epoch_start
 
     def test_step(self, batch: Sequence[Task], batch_idx: int) -> None:
         """Attempt held-out tasks, and keep the trajectories, so that a score can be looked into."""
@@ -212,6 +194,10 @@ class AgentModule(LightningModule, ABC):
         """Attempt tasks and keep the trajectories; gives the number of tasks, since Lightning minds None."""
         self.attempt(batch, keep_trajectories=True)
         return len(batch)
+
+    def on_validation_epoch_end(self) -> None:
+        """Write and log the scores of validation."""
+        self.finish_held_out("validate")
 
     def on_test_epoch_end(self) -> None:
         """Write and log the scores of `test`."""
@@ -237,11 +223,7 @@ class AgentModule(LightningModule, ABC):
         self._held_out_rollouts.update(groups)
 
     def finish_held_out(self, stage: str) -> None:
-        """Write `<stage>_scores.jsonl` into the run's folder, and log the means under `<stage>/`.
-
-        Args:
-            stage: Command: `validate`, `test` or `predict`.
-        """
+        """Write `<stage>_scores.jsonl` of `validate`, `test` or `predict`, and log the means under `<stage>/`."""
         if self._runner is None:
             return
         scores = self._runner.finish(

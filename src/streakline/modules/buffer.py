@@ -13,8 +13,6 @@ from streakline.data.rows import TrainingRow, rows_of
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.types import Group, Sample, Trajectory
 
-__all__ = ["BufferState", "RolloutBuffer", "training_rows"]
-
 
 class BufferState(TypedDict):
     """A buffer as tensors, all rows in one line."""
@@ -42,13 +40,7 @@ def training_rows(groups: Sequence[Group], *, config: GRPOConfig) -> tuple[Train
 
     Left out: groups without contrast (unless `drop_zero_variance_groups` is off), trajectories that could not be
     scored, and those that a limit cut off where `mask_truncated` says so. None counts in a denominator either.
-
-    Args:
-        groups: Scored groups, after selection.
-        config: Which are left out, and how advantages are computed.
-
-    Returns:
-        Rows with their advantages; empty = nothing to learn from.
+    No row = nothing to learn from.
     """
     kept: list[Trajectory] = []
     advantages: list[float] = []
@@ -87,8 +79,7 @@ class RolloutBuffer:
     def finish_update(self, logprobs: Sequence[torch.Tensor]) -> None:
         """Note that an optimiser step was made; after the last one the rows are dropped.
 
-        Args:
-            logprobs: [T] of each row before the step. Those of the first update become `logprobs_old`.
+        `logprobs` has [T] of each row before the step; those of the first update become `logprobs_old`.
         """
         self.updates_left -= 1
         if self.updates_left <= 0:

@@ -8,15 +8,9 @@ import torch
 
 from streakline.errors import DataError
 
-__all__ = ["require_same_weights"]
-
 
 def require_same_weights(own: Mapping[str, torch.Tensor], loaded: Mapping[str, torch.Tensor]) -> None:
     """Check names and shapes before any weight is copied.
-
-    Args:
-        own: State dict of the model.
-        loaded: State dict of the checkpoint.
 
     Raises:
         DataError: If a weight is missing, unknown, or of another shape; the first one is named.

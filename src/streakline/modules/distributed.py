@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 import torch
 from lightning.pytorch.strategies import ParallelStrategy, Strategy
 
-__all__ = ["gather_lists", "local_gradients", "sum_gradients", "sum_over_ranks"]
-
 RowT = TypeVar("RowT")
 
 
-@contextmanager
-def local_gradients(strategy: Strategy) -> Iterator[None]:
+def local_gradients(strategy: Strategy) -> AbstractContextManager[None]:
     """Keep DDP from averaging gradients inside the block.
 
     Ranks may have different numbers of micro-batches, which DDP's own reduction can't deal with, and the loss is
     already divided by a count over all ranks, so gradients have to be summed, not averaged.
     """
-    if isinstance(strategy, ParallelStrategy):
-        with strategy.block_backward_sync():
-            yield
-    else:
-        yield
+    return strategy.block_backward_sync() if isinstance(strategy, ParallelStrategy) else nullcontext()
 
 
 def sum_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:

@@ -21,7 +21,7 @@ from streakline.data.rows import pack_rows
 from streakline.errors import ConfigError
 from streakline.metrics.rollout import RolloutMetrics
 from streakline.metrics.update import NO_UPDATE, UpdateMetrics
-from streakline.modules.agent import AgentModule, EngineFactory
+from streakline.modules.agent import EPISODE, HELD_OUT, RENDERING, SAMPLING, AgentModule, EngineFactory
 from streakline.modules.buffer import RolloutBuffer, training_rows
 from streakline.modules.distributed import local_gradients, sum_gradients, sum_over_ranks
 from streakline.modules.groups import score_group
@@ -37,14 +37,7 @@ from streakline.rollout.hf_engine import HFEngine
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import Group, Task, TrainingBatch
 
-__all__ = ["GRPOModule"]
-
-# Defaults of the signature; frozen, so that sharing them is safe.
-_RENDERING = RenderingPolicy()
-_SAMPLING = SamplingPolicy()
-_EPISODE = EpisodeConfig()
-_GRPO = GRPOConfig()
-_HELD_OUT = HeldOutConfig()
+_GRPO = GRPOConfig()  # frozen, so that sharing it is safe
 
 
 @final
@@ -81,28 +74,17 @@ class GRPOModule(AgentModule):
         self,
         policy: PolicyConfig,
         reward: Reward,
-        rendering: RenderingPolicy = _RENDERING,
-        sampling: SamplingPolicy = _SAMPLING,
-        episode: EpisodeConfig = _EPISODE,
+        rendering: RenderingPolicy = RENDERING,
+        sampling: SamplingPolicy = SAMPLING,
+        episode: EpisodeConfig = EPISODE,
         engine: EngineFactory = HFEngine,
         grpo: GRPOConfig = _GRPO,
-        held_out: HeldOutConfig = _HELD_OUT,
+        held_out: HeldOutConfig = HELD_OUT,
         optimizer: OptimizerCallable = torch.optim.AdamW,
         lr_scheduler: LRSchedulerCallable | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            policy=policy,
-            rendering=rendering,
-            sampling=sampling,
-            episode=episode,
-            engine=engine,
-            reward=reward,
-            held_out=held_out,
-            optimizer=optimizer,
-            lr_scheduler=lr_scheduler,
-            seed=seed,
-        )
+        super().__init__(policy, reward, rendering, sampling, episode, engine, held_out, optimizer, lr_scheduler, seed)
         sampling.require_unbiased()
         self.automatic_optimization = False
         self.grpo = grpo
@@ -137,12 +119,7 @@ class GRPOModule(AgentModule):
             self.reference.train(mode=False)
 
     def training_step(self, batch: Sequence[Task], batch_idx: int) -> None:
-        """Roll out, learn from what is left, step.
-
-        Args:
-            batch: Tasks to attempt; empty = train again on the rollouts at hand.
-            batch_idx: Unused.
-        """
+        """Roll out the tasks, learn from what is left, step; no task = train again on the rollouts at hand."""
         ledger = TimeLedger()
         if batch:
             groups = self._roll_out(select_tasks(self, batch), ledger)
@@ -150,7 +127,8 @@ class GRPOModule(AgentModule):
             self._buffer.fill(rows, updates=self.grpo.updates_per_rollout)
         totals = self._totals()
         if not totals.tokens:
-            self._skip_step()
+            self._buffer.fill((), updates=0)
+            self.empty_steps += 1
             self._log_step(ledger, rolled_out=bool(batch), grad_norm=math.nan, tokens=0)
             return
         optimizer = cast(LightningOptimizer, self.optimizers())
@@ -160,7 +138,9 @@ class GRPOModule(AgentModule):
                 logprobs = self._accumulate_gradients(totals, ledger)
             grad_norm = self._clip(optimizer)
             optimizer.step()
-            self._step_scheduler()
+            scheduler = cast(LRScheduler | None, self.lr_schedulers())
+            if scheduler is not None:
+                scheduler.step()
         self._buffer.finish_update(logprobs)
         self.sync_engine()
         self._log_step(ledger, rolled_out=bool(batch), grad_norm=grad_norm, tokens=totals.tokens)
@@ -168,10 +148,6 @@ class GRPOModule(AgentModule):
     def validation_step(self, batch: Sequence[Task], batch_idx: int) -> None:
         """Attempt held-out tasks."""
         self.attempt(batch)
-
-    def on_validation_epoch_end(self) -> None:
-        """Write and log the scores."""
-        self.finish_held_out("validate")
 
     def extra_state(self) -> dict[str, Any]:
         """Counts, and the rollout batch under training."""
@@ -297,15 +273,6 @@ class GRPOModule(AgentModule):
                 optimizer.optimizer, gradient_clip_val=self.grpo.max_grad_norm, gradient_clip_algorithm="norm"
             )
         return float(norm)
-
-    def _step_scheduler(self) -> None:
-        scheduler = cast(LRScheduler | None, self.lr_schedulers())
-        if scheduler is not None:
-            scheduler.step()
-
-    def _skip_step(self) -> None:
-        self._buffer.fill((), updates=0)
-        self.empty_steps += 1
 
     def _log_step(self, ledger: TimeLedger, *, rolled_out: bool, grad_norm: float, tokens: float) -> None:
         """Log every name at every step, since Lightning repeats the last value of those that aren't."""

@@ -8,8 +8,6 @@ from streakline.algorithms.normaliser import LossName
 from streakline.algorithms.policy_loss import KLEstimator
 from streakline.errors import ConfigError
 
-__all__ = ["GRPOConfig"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class GRPOConfig:

@@ -12,23 +12,13 @@ from lightning.pytorch import LightningModule
 
 from streakline.types import Group, Task
 
-__all__ = ["SelectsGroups", "SelectsTasks", "select_groups", "select_tasks"]
-
 
 @runtime_checkable
 class SelectsTasks(Protocol):
     """A callback that decides, before the rollouts, which tasks are worth them."""
 
     def select_tasks(self, module: LightningModule, tasks: Sequence[Task]) -> Sequence[Task]:
-        """Choose among the tasks of a step.
-
-        Args:
-            module: The module that trains.
-            tasks: What the loader gave, less what earlier callbacks dropped.
-
-        Returns:
-            The tasks to attempt; none = the step does nothing.
-        """
+        """Choose among the tasks that the loader and earlier callbacks left; none = the step does nothing."""
 
 
 @runtime_checkable
@@ -36,14 +26,9 @@ class SelectsGroups(Protocol):
     """A callback that decides, after the rollouts, what is trained on."""
 
     def select_groups(self, module: LightningModule, groups: Sequence[Group]) -> Sequence[Group]:
-        """Choose among groups, or among the trajectories inside them.
+        """Choose among groups, or the trajectories inside them; none = no optimiser step is taken.
 
-        Args:
-            module: The module that trains.
-            groups: Scored groups, less what earlier callbacks dropped. `Group.all_rewards` stays what was sampled.
-
-        Returns:
-            The groups to train on; none = the step takes no optimiser step.
+        `Group.all_rewards` stays what was sampled.
         """
 
 

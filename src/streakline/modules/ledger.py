@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import final
 
-__all__ = ["TimeLedger"]
-
 
 @final
 class TimeLedger:

@@ -9,8 +9,6 @@ from typing import TypedDict
 
 import torch
 
-__all__ = ["RngState", "capture_rng", "restore_rng"]
-
 
 class RngState(TypedDict):
     """States of the generators of this process. Tensors only, so that a checkpoint loads with `weights_only=True`."""

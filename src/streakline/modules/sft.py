@@ -9,7 +9,7 @@ from torchmetrics import MeanMetric
 
 from streakline.algorithms.logprobs import token_logprobs
 from streakline.errors import ConfigError
-from streakline.modules.agent import AgentModule, EngineFactory
+from streakline.modules.agent import EPISODE, HELD_OUT, RENDERING, SAMPLING, AgentModule, EngineFactory
 from streakline.modules.held_out import HeldOutConfig
 from streakline.policy.config import PolicyConfig
 from streakline.rendering.policy import RenderingPolicy
@@ -18,14 +18,6 @@ from streakline.rollout.agent_loop import EpisodeConfig
 from streakline.rollout.hf_engine import HFEngine
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import Task, TrainingBatch
-
-__all__ = ["SFTModule"]
-
-# Defaults of the signature; frozen, so that sharing them is safe.
-_RENDERING = RenderingPolicy()
-_SAMPLING = SamplingPolicy()
-_EPISODE = EpisodeConfig()
-_HELD_OUT = HeldOutConfig()
 
 
 @final
@@ -61,28 +53,17 @@ class SFTModule(AgentModule):
         self,
         policy: PolicyConfig,
         reward: Reward | None = None,
-        rendering: RenderingPolicy = _RENDERING,
-        sampling: SamplingPolicy = _SAMPLING,
-        episode: EpisodeConfig = _EPISODE,
+        rendering: RenderingPolicy = RENDERING,
+        sampling: SamplingPolicy = SAMPLING,
+        episode: EpisodeConfig = EPISODE,
         engine: EngineFactory = HFEngine,
         untrained_weight: float = 0.0,
-        held_out: HeldOutConfig = _HELD_OUT,
+        held_out: HeldOutConfig = HELD_OUT,
         optimizer: OptimizerCallable = torch.optim.AdamW,
         lr_scheduler: LRSchedulerCallable | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(
-            policy=policy,
-            rendering=rendering,
-            sampling=sampling,
-            episode=episode,
-            engine=engine,
-            reward=reward,
-            held_out=held_out,
-            optimizer=optimizer,
-            lr_scheduler=lr_scheduler,
-            seed=seed,
-        )
+        super().__init__(policy, reward, rendering, sampling, episode, engine, held_out, optimizer, lr_scheduler, seed)
         if not 0 <= untrained_weight <= 1:
             raise ConfigError(f"Expected `untrained_weight` to be in [0, 1], but got {untrained_weight}")
         self.untrained_weight = untrained_weight
@@ -107,19 +88,14 @@ class SFTModule(AgentModule):
         self._validation_accuracy.update(accuracy, tokens)
 
     def on_validation_epoch_end(self) -> None:
-        """Log loss and accuracy over all trained tokens, and write and log the scores of tasks."""
+        """Log loss and accuracy over all trained tokens, and the scores of tasks."""
         if self._validation_loss.update_called:
-            self.log_dict(
-                {
-                    "validate/loss": self._validation_loss.compute(),
-                    "validate/token_accuracy": self._validation_accuracy.compute(),
-                },
-                batch_size=1,
-                sync_dist=True,
-            )
+            values = {"loss": self._validation_loss.compute(), "token_accuracy": self._validation_accuracy.compute()}
+            named = {f"validate/{name}": value for name, value in values.items()}
+            self.log_dict(named, batch_size=1, sync_dist=True)
             self._validation_loss.reset()
             self._validation_accuracy.reset()
-        self.finish_held_out("validate")
+        super().on_validation_epoch_end()
 
     def extra_state(self) -> dict[str, Any]:
         """Nothing."""
