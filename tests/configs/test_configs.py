@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -104,13 +105,20 @@ def test_a_part_alone_is_what_its_folder_says(path, kind):
     assert parser.instantiate_classes(parser.parse_args([f"--part={path}"])).part is not None
 
 
+@pytest.mark.parametrize("path", files("cache"), ids=name)
+def test_a_build_of_a_cache_names_its_command_and_task_sets(path):
+    assert f"# python tools/build_cache.py --config {path.relative_to(ROOT)}" in path.read_text(encoding="utf-8")
+    parser = runpy.run_path(str(ROOT / "tools" / "build_cache.py"))["make_parser"]()
+    assert parser.instantiate(parser.parse_args([f"--config={path}"])).tasks
+
+
 @pytest.mark.parametrize("path", files("data"), ids=name)
 def test_each_data_part_is_drawn_in_by_an_experiment(path):
     assert any(f"../data/{path.name}" in other.read_text(encoding="utf-8") for other in files("experiment"))
 
 
 def test_every_file_lies_in_a_folder_that_a_test_looks_into():
-    known = {"base.yaml", *PART_TYPES, "experiment", "debug", "data"}
+    known = {"base.yaml", *PART_TYPES, "experiment", "debug", "data", "cache"}
     assert {path.relative_to(CONFIGS).parts[0] for path in CONFIGS.rglob("*.yaml")} <= known
 
 
