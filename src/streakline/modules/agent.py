@@ -107,7 +107,11 @@ class AgentModule(LightningModule, ABC):
     def renderer(self) -> Renderer:
         """The renderer of this module; loads the tokenizer at the first call."""
         if self._renderer is None:
-            tokenizer = load_tokenizer(self.policy_config.name_or_path, chat_template=self.policy_config.chat_template)
+            tokenizer = load_tokenizer(
+                self.policy_config.name_or_path,
+                chat_template=self.policy_config.chat_template,
+                gguf_file=self.policy_config.gguf_file,
+            )
             self._renderer = create_renderer(tokenizer, self.rendering)
         return self._renderer
 
