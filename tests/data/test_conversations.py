@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from streakline.data.conversations import message_to_json, read_conversations, tool_to_json
+from streakline.data.conversations import message_to_json, read_conversation, read_conversations, tool_to_json
 from streakline.errors import DataError
 from streakline.types import Message, Role, ToolCall, ToolSchema
 
@@ -47,6 +47,14 @@ def test_arguments_may_be_json_text(tmp_path):
     (conversation,) = read_conversations(_write(tmp_path / "rows.jsonl", row))
 
     assert conversation.messages[1].tool_calls[0].arguments == {"a": [1, None]}
+
+
+def test_a_line_without_an_id_is_named_by_its_place(tmp_path):
+    unnamed = _row(task_id=None)
+
+    assert read_conversation(json.dumps(_row()), where="x, line 3").task_id == "files/1"
+    assert read_conversation(json.dumps(unnamed).encode(), where="x, line 3").task_id == "x, line 3"
+    assert read_conversations(_write(tmp_path / "rows.jsonl", "", unnamed))[0].task_id == "row/2"
 
 
 def test_rows_can_be_chosen_by_reward_and_number(tmp_path):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from streakline.data.jsonl import read_jsonl, write_jsonl
+from streakline.data.jsonl import parse_object, read_jsonl, write_jsonl
 from streakline.errors import DataError
 
 
@@ -62,6 +62,12 @@ def test_anything_but_an_object_is_refused(tmp_path, line, complaint):
 
     with pytest.raises(DataError, match=complaint):
         list(read_jsonl(path))
+
+
+@pytest.mark.parametrize("line", [b'{"a": "\xe4"}', "[" * 100_000])
+def test_bytes_and_depths_that_no_reader_takes_are_faults_of_the_data(line):
+    with pytest.raises(DataError, match="Expected a JSON object in here, but got"):
+        parse_object(line, where="here")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
