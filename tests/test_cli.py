@@ -108,12 +108,15 @@ def test_the_seed_of_the_run_is_that_of_everything(tiny):
     [
         (("--model.config.hihg", "3"), "hihg"),
         (("--model.config.hig", "3"), "hig"),
-        (("--model.config.high", "much"), "Expected a <class 'float'>"),
-        (("--trainer.max_epoch", "3"), "max_epoch"),
+        (("--model.config.high", "much"), "Expected `model.config.high` to be of type float, but got 'much'"),
+        (("--trainer.max_epoch", "3"), "`trainer.max_epoch`: did you mean `max_epochs`"),
+        (("--trainer.max_steps", "abc"), "Expected `trainer.max_steps` to be of type int, but got 'abc'"),
         (("--metric_line.min_seconds", "-1"), "at least 0, but got -1"),
         (("--run.name", "a/b"), "Expected `run.name`"),
         (("--model.class_path", "nowhere.Module"), "nowhere"),
         (("--config", "missing.yaml"), "missing.yaml"),
+        (("--config", "configs"), "Path is not a file"),
+        (("--config",), "--config: expected one argument"),
         (("--trainer.default_root_dir", "elsewhere"), "Expected `trainer.default_root_dir` to be left to `run.root`"),
         (("--ckpt_path", "missing.ckpt"), "Expected `ckpt_path` to be `last` or an existing file"),
         (("--weights_only", "false"), "weights_only"),
@@ -128,23 +131,34 @@ def test_a_wrong_option_is_one_clear_line(tiny, capsys, option, said):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"trainer": {"max_epoch": 3}}, "max_epoch"),
-        ({"metric_lin": {"min_seconds": 3}}, "metric_lin"),
-        ({"model": {"init_args": {"config": {"hihg": 3}}}}, "hihg"),
-        ({"model": "missing/model.yaml"}, "missing/model.yaml"),
-        ("trainer: [", "line 2"),
+        ({"trainer": {"max_epoch": 3}}, "`trainer.max_epoch`: did you mean `max_epochs`"),
+        ({"metric_lin": {"min_seconds": 3}}, "`metric_lin`: did you mean `metric_line`?"),
+        ({"model": {"init_args": {"config": {"hihg": 3}}}}, "`model.config.hihg`: did you mean `high`?"),
+        ({"model": "missing/model.yaml"}, "`model` to name a file of options, but got 'missing/model.yaml'"),
+        ({"trainer": None, "run": {"name": "x"}}, "a usable `trainer`, but got: no options"),
+        ("trainer: [", "Expected YAML"),
+        ("", "but got nothing"),
     ],
 )
 def test_a_wrong_file_is_one_clear_line(tiny, capsys, content, said):
     line, status = complaint(capsys, "fit", "--config", tiny, "--config", write_yaml("wrong.yaml", content))
     assert said in line
+    assert "wrong.yaml" in line
     assert status == 2
 
 
 def test_a_command_without_a_model_is_one_clear_line(capsys):
     line, status = complaint(capsys, "fit")
-    assert "model" in line
+    assert line.startswith("Expected `data` and `model` to be given, for instance by --config")
     assert status == 2
+
+
+def test_arguments_without_a_class_are_one_clear_line(capsys):
+    path = write_yaml("part.yaml", {"model": {"init_args": {"width": 3}}})
+    line, _ = complaint(capsys, "fit", "--config", path)
+    assert (
+        line == "Expected `model.class_path` before its arguments, here or in an earlier --config (part.yaml, line 1)"
+    )
 
 
 def test_a_full_disk_is_one_clear_line_and_what_was_saved_stays(tiny, capsys):

@@ -33,20 +33,9 @@ from streakline.callbacks.run_checkpoint import RunCheckpoint
 from streakline.callbacks.run_identity import RunIdentity
 from streakline.error_line import error_line, own_error
 from streakline.errors import ConfigError, DataError
-
-__all__ = ["StreaklineCLI", "main"]
+from streakline.strict_parser import StrictParser
 
 _COMMANDS = ("fit", "validate", "test", "predict")
-
-
-class _StrictParser(LightningArgumentParser):
-    """A misspelt `--trainer.max_epoch` must not be taken for the option that it abbreviates, at any depth.
-
-    A class of its own, because jsonargparse makes the parsers of nested classes from the class of the outer one.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, whatever Lightning and jsonargparse pass
-        super().__init__(*args, **{"allow_abbrev": False, "exit_on_error": False, **kwargs})
 
 
 class StreaklineCLI(LightningCLI):
@@ -67,7 +56,7 @@ class StreaklineCLI(LightningCLI):
             subclass_mode_data=True,
             save_config_callback=ConfigSnapshot,
             parser_kwargs={name: dict(options) for name in _COMMANDS} if run else options,
-            parser_class=_StrictParser,
+            parser_class=StrictParser,
             auto_configure_optimizers=False,
             # Hyper-parameters in a checkpoint would silently override files and command line.
             load_from_checkpoint_support=False,
@@ -77,11 +66,7 @@ class StreaklineCLI(LightningCLI):
 
     @override
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Add the run identity and the standing callbacks.
-
-        Args:
-            parser: Parser of one command.
-        """
+        """Add the run identity and the standing callbacks."""
         parser.add_class_arguments(RunIdentity, "run")
         parser.link_arguments("run.seed", "seed_everything")
         for key in ("model", "data"):
@@ -94,22 +79,13 @@ class StreaklineCLI(LightningCLI):
     @staticmethod
     @override
     def subcommands() -> dict[str, set[str]]:
-        """Commands, and the options of the trainer's methods that they do not have.
-
-        Returns:
-            Names of left out options by command.
-        """
+        """Commands, and the options of the trainer's methods that they do not have."""
         # `weights_only` isn't a choice here.
         return {name: skipped | {"weights_only"} for name, skipped in LightningCLI.subcommands().items()}
 
     @override
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
-        """Parse the arguments into `self.config`.
-
-        Args:
-            parser: Parser of all commands.
-            args: Arguments; None = those of the process.
-        """
+        """Parse the arguments into `self.config`."""
         parsed = parser.parse_object(args) if isinstance(args, dict | Namespace) else parser.parse_args(args)
         self.config = parsed
 
@@ -148,14 +124,7 @@ class StreaklineCLI(LightningCLI):
 
     @override
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """Build the trainer, with checkpoints that are written atomically.
-
-        Args:
-            **kwargs: Options of the trainer that override the configuration.
-
-        Returns:
-            The trainer.
-        """
+        """Build the trainer, with checkpoints that are written atomically."""
         configured = self._get(self.config_init, "trainer")
         if configured["default_root_dir"] is not None:
             raise ConfigError(
