@@ -7,7 +7,7 @@ import pytest
 import streakline.errors as module
 from streakline.errors import StreaklineError
 
-ERRORS = [getattr(module, name) for name in module.__all__ if name != "StreaklineError"]
+ERRORS = [error for error in vars(module).values() if isinstance(error, type) and error is not StreaklineError]
 
 
 @pytest.mark.parametrize("error", ERRORS)

@@ -8,16 +8,6 @@ To add one: inherit `StreaklineError` and the closest built-in, keep the constru
 error stays picklable), and say in the docstring who should do what about it.
 """
 
-__all__ = [
-    "CacheError",
-    "ConfigError",
-    "DataError",
-    "EngineError",
-    "MissingDependencyError",
-    "RecordError",
-    "StreaklineError",
-]
-
 
 class StreaklineError(Exception):
     """Root of all errors raised on purpose."""

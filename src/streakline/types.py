@@ -17,24 +17,6 @@ from streakline.errors import RecordError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "JSON",
-    "Completion",
-    "Group",
-    "Message",
-    "Role",
-    "Sample",
-    "Task",
-    "Termination",
-    "Tier",
-    "ToolCall",
-    "ToolResult",
-    "ToolSchema",
-    "TrainingBatch",
-    "Trajectory",
-    "Turn",
-]
-
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """Any value that survives a round trip through JSON."""
 
