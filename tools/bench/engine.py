@@ -16,9 +16,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import cast, final
 
 import torch
+from peft import PeftModel
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
@@ -63,20 +64,15 @@ class Draws(LogitsProcessor):
             may_stop=[True] * len(self._numbers),
         )
         self.logprobs.append(logprobs)
-        return torch.full_like(scores, -torch.inf).scatter_(1, torch.tensor(tokens)[:, None], 0.0)
+        drawn = torch.full_like(scores, -torch.inf).scatter_(1, torch.tensor(tokens)[:, None], 0.0)
+        return cast("torch.FloatTensor", drawn)
 
 
 @final
 class GenerateEngine(RolloutEngine):
-    """The baseline: all rows that wait take their next turn together, from the whole conversation.
+    """The baseline: all rows that wait take their next turn together, from the whole conversation."""
 
-    Args:
-        model: Samples.
-        terminator_id: Token that ends a turn.
-        pad_id: Fills shorter prompts up.
-    """
-
-    def __init__(self, model: PreTrainedModel, *, terminator_id: int, pad_id: int) -> None:
+    def __init__(self, model: PreTrainedModel | PeftModel, *, terminator_id: int, pad_id: int) -> None:
         self._model = model.eval()
         self._terminator_id = terminator_id
         self._pad_id = pad_id
@@ -108,7 +104,7 @@ class GenerateEngine(RolloutEngine):
         written = self._model.generate(
             input_ids=ids,
             attention_mask=mask,
-            generation_config=GenerationConfig(
+            generation_config=GenerationConfig(  # type: ignore[no-untyped-call]
                 max_new_tokens=max(request.max_new_tokens for request in requests),
                 do_sample=False,
                 eos_token_id=self._terminator_id,
@@ -190,7 +186,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None, help="file to write the figures to")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    disable_progress_bar()
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     model = load_policy(PolicyConfig(name_or_path=arguments.model))
     renderer = create_renderer(load_tokenizer(arguments.model), RENDERING)
     end = renderer.terminator_id
