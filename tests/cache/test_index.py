@@ -66,11 +66,11 @@ def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, leas
     assert index.num_entries == len(entries)
 
 
-@pytest.mark.parametrize(("proposals", "long_list"), [(1, 1024), (4, 1024), (64, 0), (2, 3)])
-def test_the_second_pass_finds_what_the_first_leaves_out(monkeypatch, proposals, long_list):
+@pytest.mark.parametrize(("proposals", "scanned"), [(1, 1024), (4, 1024), (64, 0), (2, 3)])
+def test_the_second_pass_finds_what_the_first_leaves_out(monkeypatch, proposals, scanned):
     monkeypatch.setattr("streakline.cache.search._PROPOSALS", proposals)
     monkeypatch.setattr("streakline.cache.search._COMPARED_AT_ONCE", 3)
-    monkeypatch.setattr("streakline.cache.postings._LONG_LIST", long_list)
+    monkeypatch.setattr("streakline.cache.search._SCANNED", scanned)
     generator = random.Random(proposals)
     entries = random_entries(generator, 600)
     index = FuzzyIndex.build(entries)

@@ -1,8 +1,13 @@
 import pytest
 from tests.fixtures.tiny_agents import EchoEnvironment, task_set
 
+from streakline.cache.lookup import CacheOptions
+from streakline.cache.store import CacheStore, NewEntry
 from streakline.data.tasks import TaskDataModule
-from streakline.errors import ConfigError
+from streakline.environment.cached import CachedTools
+from streakline.environment.live import LiveEnvironment
+from streakline.errors import CacheError, ConfigError, DataError
+from streakline.tasks.toolworld import ToolWorldTaskSet
 
 
 def _data(**options):
@@ -101,3 +106,44 @@ def test_a_missing_set_is_named():
 def test_a_size_of_nothing_is_refused(option):
     with pytest.raises(ConfigError, match=rf"`data\.{option}` to be at least 1, but got 0"):
         _data(**{option: 0})
+
+
+@pytest.fixture
+def cached_tools(tmp_path):
+    """Makes a frozen cache that differs by `result`."""
+
+    def make(result):
+        path = tmp_path / f"{result}.sqlite"
+        if not path.exists():
+            with CacheStore.open(path) as store:
+                store.add([NewEntry(tool="ls", arguments={}, result=result, recorded_at=0.0)])
+        return CachedTools(str(path), options=CacheOptions(fuzzy=False, best_effort="most_frequent"))
+
+    return make
+
+
+def test_a_cache_answers_in_training_and_the_live_world_in_held_out_tasks(cached_tools):
+    tools = cached_tools("a")
+    data = TaskDataModule(train=ToolWorldTaskSet(4, split="train"), tools=tools)
+    assert data.training_environment is tools
+    assert data.environment is LiveEnvironment
+    plain = TaskDataModule(train=ToolWorldTaskSet(4, split="train"))
+    assert plain.training_environment is plain.environment
+
+
+def test_a_missing_cache_is_said_before_training_begins(tmp_path):
+    data = TaskDataModule(train=ToolWorldTaskSet(4, split="train"), tools=CachedTools(str(tmp_path / "none.sqlite")))
+    with pytest.raises(CacheError, match=r"none\.sqlite"):
+        data.setup("fit")
+
+
+def test_the_checkpoint_holds_position_and_cache_and_goes_on_with_the_same_cache_alone(cached_tools):
+    data = TaskDataModule(train=ToolWorldTaskSet(4, split="train"), tools=cached_tools("a"))
+    state = data.state_dict()
+    data.load_state_dict(state)
+    assert TaskDataModule(tools=cached_tools("a")).state_dict()["cache"] == state["cache"]
+    with pytest.raises(DataError, match="cache of the checkpoint"):
+        TaskDataModule(tools=cached_tools("b")).load_state_dict(state)
+    # A run may go on live, and begin to use a cache.
+    TaskDataModule().load_state_dict(state)
+    data.load_state_dict(TaskDataModule().state_dict())

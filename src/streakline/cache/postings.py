@@ -19,7 +19,6 @@ _BITS = 8 * SKETCH_BYTES
 _LIST_BYTES = 192
 """Of a list in FAISS: two vectors that may own their data or not (80 bytes), and their two headers in the heap."""
 _CHUNK_ROWS = 2**15
-_LONG_LIST = 1024
 
 
 @final
@@ -36,9 +35,8 @@ class Postings:
         self._ivf = cast("Any", faiss.deserialize_index_binary(data))  # FAISS types little of it.
         self._lock = threading.Lock()  # How many lists are probed is an attribute of the index; buffers are shared.
         num_lists = self._ivf.nlist
-        is_long = (number for number in range(num_lists) if self._ivf.get_list_size(number) > _LONG_LIST)
-        self.first_long = next(is_long, num_lists)
-        """The lists before this one have at most 1,024 rows."""
+        self.list_sizes = np.fromiter(map(self._ivf.get_list_size, range(num_lists)), np.int64, num_lists)
+        """[lists] rows in each."""
         self._reserve(64, 64)
 
     @classmethod
@@ -66,7 +64,8 @@ class Postings:
     @property
     def num_bytes(self) -> int:
         """Memory of the lists and of what is kept of them."""
-        return int(self._ivf.ntotal) * (SKETCH_BYTES + 8) + int(self._ivf.nlist) * _LIST_BYTES + self.numbers.nbytes
+        lists = int(self._ivf.ntotal) * (SKETCH_BYTES + 8) + int(self._ivf.nlist) * _LIST_BYTES
+        return lists + self.list_sizes.nbytes + self.numbers.nbytes
 
     def nearest(self, lists: Sequence[int], sketch: bytes, count: int) -> tuple[list[int], list[int]]:
         """Return the distances and rows of `count` proposals, nearest first; row -1 where there are fewer."""
@@ -98,9 +97,11 @@ class Postings:
                 np.frombuffer(sketch, np.uint8)[None], radius + 1, assigned, zeros
             )
         proposals = np.sort(rows << 8 | distances.astype(np.int64))  # A distance has 8 bits.
-        starts = np.flatnonzero(np.diff(proposals >> 8, prepend=-1))
-        first = proposals[starts]
-        return first >> 8, first & 255, np.diff(starts, append=len(proposals))
+        rows = proposals >> 8
+        is_first = np.ones(len(rows) + 1, bool)
+        np.not_equal(rows[1:], rows[:-1], out=is_first[1:-1])
+        starts = np.flatnonzero(is_first)
+        return rows[starts[:-1]], proposals[starts[:-1]] & 255, starts[1:] - starts[:-1]
 
     def _reserve(self, num_lists: int, count: int) -> None:
         """Make the buffers of `nearest`, and take their addresses, which would cost each search some us."""

@@ -8,9 +8,9 @@ is better than what is left, it is the answer. Otherwise a second pass takes all
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_right, insort
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import final
 
 import numpy as np
@@ -22,6 +22,8 @@ from streakline.cache.rows import Rows
 
 _PROPOSALS = 64
 """Of the first pass. A row with one changed value comes about ten times: once for each list that it shares."""
+_SCANNED = 16_384
+"""Sketches that the first pass scans, unless the rarest list alone has more: some tens of us."""
 _COMPARED_AT_ONCE = 256
 """Rows that the second pass compares before it looks whether a further one can be better."""
 
@@ -63,13 +65,15 @@ class Searcher:
         self._postings = postings
         self._min_similarity = min_similarity
         # An element of a memoryview costs a third of the time of one of an array.
-        self._tokens, self._offsets, self._numbers = rows.tokens.data, rows.offsets.data, postings.numbers.data
+        self._tokens, self._offsets = rows.tokens.data, rows.offsets.data
+        self._numbers, self._list_sizes = postings.numbers.data, postings.list_sizes.data
 
     def search(self, tokens: set[int], *, count: int, floor: float) -> Best:
         """Return the best `count` rows of similarity `floor` or more."""
         order, sketch = probe_one(tokens, self._numbers)
         lists = list(dict.fromkeys(order[: prefix_length(len(order), floor)]))
-        num_first = max(1, bisect_left(lists, self._postings.first_long))
+        scanned = list(accumulate([self._list_sizes[number] for number in lists]))
+        num_first = max(1, bisect_right(scanned, _SCANNED))
         distances, rows = self._postings.nearest(lists[:num_first], sketch, _PROPOSALS)
         return self._completed(tokens, Best(count, floor), distances, rows, num_first, len(lists))
 
@@ -79,8 +83,11 @@ class Searcher:
         tokens = np.fromiter(chain.from_iterable(sets), np.uint64, int(sizes.sum()))
         probes = probe_many(tokens, sizes, self._postings.numbers, floor)
         num_lists = np.bincount(probes.owners)
-        position = np.arange(len(probes.lists)) - np.repeat(np.cumsum(num_lists) - num_lists, num_lists)
-        keep = (probes.lists < self._postings.first_long) | (position == 0)
+        starts = np.cumsum(num_lists) - num_lists
+        position = np.arange(len(probes.lists)) - starts[probes.owners]
+        scanned = np.cumsum(self._postings.list_sizes[probes.lists])
+        before = np.concatenate([[0], scanned])[starts]
+        keep = (scanned - before[probes.owners] <= _SCANNED) | (position == 0)
         owners, position = probes.owners[keep], position[keep]
         lists = np.zeros((len(sets), int(position.max()) + 1), np.int64)  # List 0 is empty.
         lists[owners, position] = probes.lists[keep]

@@ -76,6 +76,10 @@ class StateTracker:
             return b""
         return self._digests.get(traits.state) or initial_digest(None)
 
+    def digests(self) -> dict[str, bytes]:
+        """Give the digest of each state that is known so far."""
+        return dict(self._digests)
+
     def record(self, traits: ToolTraits, call_key: bytes, *, is_error: bool) -> None:
         """Note a call that was made: a successful write moves its state on, nothing else does."""
         if traits.writes and not is_error:

@@ -60,6 +60,7 @@ class AgentDataModule(LightningDataModule, ABC):
         super().__init__()
         require_positive(eval_batch_size=eval_batch_size, limit=limit)
         self.environment = environment
+        self.training_environment = environment
         self._sets = {"validate": validation, "test": test, "predict": test if predict is None else predict}
         self._eval_batch_size = eval_batch_size
         self._limit = limit

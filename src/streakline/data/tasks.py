@@ -1,16 +1,19 @@
 """Tasks to be attempted: for the rollouts of a training step, and held out for measuring."""
 
-from collections.abc import Sequence
-from typing import Protocol, final, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, final, runtime_checkable
 
 from streakline.data.base import AgentDataModule, TaskLoader, collect_tasks, require_positive
 from streakline.data.loader import ResumableLoader, Shard
 from streakline.environment.base import EnvironmentFactory
+from streakline.environment.cached import CachedTools
 from streakline.environment.live import LiveEnvironment
 from streakline.errors import ConfigError
 from streakline.tasks.base import TaskSet
 from streakline.tasks.sampler import TaskSampler
 from streakline.types import Task
+
+_CACHE_KEY = "cache"
 
 
 @runtime_checkable
@@ -36,6 +39,8 @@ class TaskDataModule(AgentDataModule):
         test: Held-out tasks for `test`.
         predict: Tasks whose trajectories `predict` writes; None = those of `test`.
         environment: Makes the world of a trajectory.
+        tools: Cache that answers the calls of training rollouts; held-out tasks are attempted in `environment` all the
+            same. None = `environment` for both.
         batch_size: Training tasks of a step, over all processes.
         eval_batch_size: Held-out tasks whose episodes run side by side, over all processes.
         limit: The first tasks of each held-out set that are used; None = all.
@@ -53,6 +58,7 @@ class TaskDataModule(AgentDataModule):
         test: TaskSet | Sequence[TaskSet] | None = None,
         predict: TaskSet | Sequence[TaskSet] | None = None,
         environment: EnvironmentFactory = LiveEnvironment,
+        tools: CachedTools | None = None,
         batch_size: int = 16,
         eval_batch_size: int = 64,
         limit: int | None = None,
@@ -61,6 +67,9 @@ class TaskDataModule(AgentDataModule):
     ) -> None:
         super().__init__(environment, validation, test, predict, eval_batch_size=eval_batch_size, limit=limit)
         require_positive(batch_size=batch_size)
+        self._tools = tools
+        if tools is not None:
+            self.training_environment = tools
         self._train = train
         self._batch_size = batch_size
         self._shuffle = shuffle
@@ -71,6 +80,8 @@ class TaskDataModule(AgentDataModule):
         super().setup(stage)
         if stage == "fit" and stage not in self._tasks:
             self._tasks[stage] = collect_tasks(self._train)
+            if self._tools is not None:
+                self._tools.open()
         if stage == "validate":
             self._require(stage)
 
@@ -92,6 +103,18 @@ class TaskDataModule(AgentDataModule):
             return [part for batch in batches for part in [batch, *([[]] * (repeats - 1))]]
 
         return self._training(plan, lambda indices: [tasks[index] for index in indices], shard=shard)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Epoch and position of the training batches, and which cache answers."""
+        return super().state_dict() | ({} if self._tools is None else {_CACHE_KEY: self._tools.state_dict()})
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from a saved position; raises `DataError` where a frozen cache is another than it was."""
+        state = dict(state_dict)
+        cache = state.pop(_CACHE_KEY, None)
+        super().load_state_dict(state)
+        if self._tools is not None and cache is not None:
+            self._tools.load_state_dict(cache)
 
     def val_dataloader(self) -> list[TaskLoader]:
         """Lists of held-out tasks; no loader where no validation set is given, so that fitting works without one."""

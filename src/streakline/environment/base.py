@@ -35,6 +35,9 @@ class Environment(ABC):
     def done(self) -> bool:
         """Whether the world has closed the episode, so that further calls make no sense."""
 
+    def seed_draws(self, seed: int) -> None:  # noqa: B027
+        """Take the seed of the episode, before its first call; a world without chance leaves it aside."""
+
 
 EnvironmentFactory: TypeAlias = Callable[[Task], Environment]
 """Makes a fresh world for a task; called once for each trajectory."""

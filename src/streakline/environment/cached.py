@@ -42,14 +42,13 @@ class CachedEnvironment(Environment):
         *,
         cache: ToolCache | None,
         mode: Mode = "frozen",
-        seed: int = 0,
         latency_s: float = 0.0,
         timeout_s: float | None = 5.0,
     ) -> None:
         self._task = task
         self._cache = cache
         self._records = mode == "record"
-        self._seed = seed
+        self._seed = 0
         self._latency_s = latency_s
         self._timeout_s = timeout_s
         self._visible: dict[str, ToolSchema] = {schema.name: schema for schema in task.tools}
@@ -59,6 +58,10 @@ class CachedEnvironment(Environment):
         if cache is None or self._is_acknowledged(cache):
             self._cache = None
             self._world()
+
+    def seed_draws(self, seed: int) -> None:
+        """Take the seed of independent draws."""
+        self._seed = seed
 
     def begin_user_turn(self, index: int) -> None:
         """Reveal the tools that the task holds back until this user turn."""
@@ -205,8 +208,8 @@ class CachedTools:
         self._cache: ToolCache | None = None
         self._declared: set[str] = set()
 
-    def __call__(self, task: Task, seed: int = 0) -> Environment:
-        """Make the world of one episode; `seed` is that of its independent draws."""
+    def __call__(self, task: Task) -> Environment:
+        """Make the world of one episode."""
         cache = self.open()
         if cache is not None and self._mode == "record" and not self._declared.issuperset(task.simulators):
             declare_tools(cache.store, task.simulators)
@@ -216,7 +219,6 @@ class CachedTools:
             task,
             cache=cache,
             mode=self._mode,
-            seed=seed,
             latency_s=self._latency_s,
             timeout_s=self._timeout_s,
         )

@@ -14,7 +14,6 @@ from peft import PeftModel
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from transformers import PreTrainedModel
 
-from streakline.environment.base import EnvironmentFactory
 from streakline.errors import ConfigError, DataError
 from streakline.metrics.held_out import held_out_means
 from streakline.metrics.rollout import RolloutMetrics
@@ -160,12 +159,12 @@ class AgentModule(LightningModule, ABC):
         )
 
     @property
-    def environment(self) -> EnvironmentFactory:
-        """Makes the worlds of the tasks that the DataModule gives."""
+    def worlds(self) -> ProvidesEnvironment:
+        """The DataModule, which makes the worlds of its tasks."""
         datamodule = self.trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(datamodule, ProvidesEnvironment):
             raise ConfigError(f"Expected a DataModule with an `environment`, but got {type(datamodule).__name__}")
-        return datamodule.environment
+        return datamodule
 
     @property
     def reward(self) -> Reward:
@@ -216,12 +215,14 @@ class AgentModule(LightningModule, ABC):
         if not tasks:
             return
         if self._runner is None:
-            self._runner = HeldOutRunner(self.held_out, sampling=self.sampling, reward=self.reward)
+            self._runner = HeldOutRunner(
+                self.held_out, sampling=self.sampling, reward=self.held_out.reward or self.reward
+            )
         with self.acting():
             groups = self._runner.run(
                 tasks,
                 make_loop=self.make_loop,
-                make_environment=self.environment,
+                make_environment=self.worlds.environment,
                 keep_trajectories=keep_trajectories,
             )
         self._held_out_rollouts.update(groups)

@@ -178,7 +178,7 @@ class GRPOModule(AgentModule):
             episodes = loop.run(
                 tasks,
                 num_samples=self.grpo.group_size,
-                make_environment=self.environment,
+                make_environment=self.worlds.training_environment,
                 epoch=self.rollout_step,
             )
         ledger.add("tool", loop.last_timing.tool_seconds)

@@ -25,7 +25,9 @@ class ProvidesEnvironment(Protocol):
     """A DataModule that knows the worlds of its tasks."""
 
     environment: EnvironmentFactory
-    """Makes the world of a trajectory."""
+    """Makes the world of a held-out trajectory."""
+    training_environment: EnvironmentFactory
+    """Makes the world of a trajectory that is trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,8 @@ class HeldOutConfig:
     """Whether each task gets a greedy episode too."""
     sampling: SamplingPolicy | None = None
     """Decoding of the sampled episodes, and limits of all; None = that of the module."""
+    reward: Reward | None = None
+    """Scores the episodes; None = the reward of the module. Training on recorded results still needs a live measure."""
     score: str = ""
     """Reward term that is the score of an episode; empty = the combined reward."""
     success_threshold: float = 1.0

@@ -19,6 +19,9 @@ from streakline.rollout.sampling import SamplingPolicy
 from streakline.rollout.seeds import derive_seed
 from streakline.types import Completion, Task, Trajectory
 
+_WORLD = -1
+"""Stands for the turn in the seed of what a world draws."""
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,9 @@ class AgentLoop:
             raise ConfigError("Expected `tasks` to have different ids, but got one twice: its draws would be equal")
         started = time.perf_counter()
         worlds = [[_world(task, make_environment) for _ in range(num_samples)] for task in tasks]
+        for task, row in zip(tasks, worlds, strict=True):
+            for member, world in enumerate(row):
+                world.seed_draws(self._seed(epoch, task.id, member, _WORLD))
         creation = time.perf_counter() - started
         episodes = [
             episode for task, row in zip(tasks, worlds, strict=True) for episode in self._episodes(task, row, epoch)
