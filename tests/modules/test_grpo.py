@@ -314,7 +314,7 @@ def test_worlds_are_made_by_the_datamodule(folder, tmp_path):
             made.append(task.id)
 
     data = task_data()
-    data.environment = Watched
+    data.training_environment = Watched
     fit(grpo_module(folder), data, tmp_path)
 
     assert sorted(set(made)) == sorted(task.id for task in task_set(6))
