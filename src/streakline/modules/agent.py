@@ -163,7 +163,8 @@ class AgentModule(LightningModule, ABC):
         """The DataModule, which makes the worlds of its tasks."""
         datamodule = self.trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(datamodule, ProvidesEnvironment):
-            raise ConfigError(f"Expected a DataModule with an `environment`, but got {type(datamodule).__name__}")
+            name = type(datamodule).__name__
+            raise ConfigError(f"Expected a DataModule with `environment` and `training_environment`, but got {name}")
         return datamodule
 
     @property
