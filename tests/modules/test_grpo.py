@@ -292,7 +292,7 @@ def test_a_checkpoint_of_another_architecture_is_one_clear_line(folder, tmp_path
 def test_a_datamodule_without_an_environment_is_named(folder, tmp_path):
     data = task_data()
     del data.environment
-    with pytest.raises(ConfigError, match="Expected a DataModule with `environment` and `training_environment`, but got"):
+    with pytest.raises(ConfigError, match="Expected a DataModule with `environment` and `training_environment`"):
         fit(grpo_module(folder), data, tmp_path)
 
 
