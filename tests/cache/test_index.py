@@ -68,9 +68,8 @@ def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, leas
 
 @pytest.mark.parametrize(("proposals", "scanned"), [(1, 1024), (4, 1024), (64, 0), (2, 3)])
 def test_the_second_pass_finds_what_the_first_leaves_out(monkeypatch, proposals, scanned):
-    monkeypatch.setattr("streakline.cache.search._PROPOSALS", proposals)
-    monkeypatch.setattr("streakline.cache.search._COMPARED_AT_ONCE", 3)
-    monkeypatch.setattr("streakline.cache.search._SCANNED", scanned)
+    monkeypatch.setattr("streakline.cache.search._FIRST_COMPARED", 3)
+    monkeypatch.setattr("streakline.cache.search._PASSES", ((1, 10), (proposals, scanned)))
     generator = random.Random(proposals)
     entries = random_entries(generator, 600)
     index = FuzzyIndex.build(entries)

@@ -103,8 +103,8 @@ class FuzzyIndex:
         Raises:
             CacheError: `min_similarity` is below that of the index, or above 1.
         """
-        best = self._searcher.search(call_tokens(tool, arguments), count=count, floor=self._floor(min_similarity))
-        return self._neighbours(best)
+        best = Best(count, self._floor(min_similarity))
+        return self._neighbours(self._searcher.search(call_tokens(tool, arguments), best))
 
     def nearest_many(
         self,
@@ -115,10 +115,9 @@ class FuzzyIndex:
     ) -> list[list[Neighbour]]:
         """Return what `nearest` does for each of many calls, given by tool and canonical arguments, in less time."""
         floor = self._floor(min_similarity)
-        if len(calls) < 2:  # One is faster alone.
-            return [self.nearest(*call, count=count, min_similarity=min_similarity) for call in calls]
-        found = self._searcher.search_many(call_tokens_many(calls), count=count, floor=floor)
-        return [self._neighbours(best) for best in found]
+        if count > 1 or len(calls) < 2 or not self.num_entries:
+            return [self.nearest(*call, count=count, min_similarity=floor) for call in calls]
+        return [self._neighbours(best) for best in self._searcher.search_many(*call_tokens_many(calls), floor=floor)]
 
     def medoid(self, tool: str) -> int | None:
         """Return the entry of the tool that has the greatest mean similarity to its entries; None where it has none.
@@ -150,6 +149,8 @@ class FuzzyIndex:
         return min_similarity
 
     def _neighbours(self, best: Best) -> list[Neighbour]:
+        if best.count == 1:
+            return [Neighbour(self._entry_ids[self._entry_offsets[row]], -negative) for negative, row in best.found]
         found = []
         for negative, row in best.found:
             start = self._entry_offsets[row]

@@ -11,7 +11,8 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from streakline.cache.prefix import SKETCH_BYTES, Integers, Tokens, list_numbers, probe_many
+from streakline.cache.prefix import SKETCH_BYTES, list_numbers, probe_many
+from streakline.cache.tokens import Integers, Tokens
 
 FAISS_VERSION = str(faiss.__version__)
 
@@ -19,6 +20,8 @@ _BITS = 8 * SKETCH_BYTES
 _LIST_BYTES = 192
 """Of a list in FAISS: two vectors that may own their data or not (80 bytes), and their two headers in the heap."""
 _CHUNK_ROWS = 2**15
+_RANGE_BUFFER = 1024
+"""Proposals for which FAISS takes memory at a time: by default 3 MB for each search."""
 
 
 @final
@@ -90,12 +93,15 @@ class Postings:
 
     def within(self, lists: Sequence[int], sketch: bytes, radius: int) -> tuple[Integers, Integers, Integers]:
         """Return all rows up to a distance, sorted, their distances, and in how many of the lists each is."""
-        assigned, zeros = np.array([lists]), np.zeros((1, len(lists)), np.int32)
+        arrays = np.frombuffer(sketch, np.uint8), np.array(lists), np.zeros(len(lists), np.int32)
+        sketch_, lists_, zeros_ = (faiss.swig_ptr(array) for array in arrays)
+        found = faiss.RangeSearchResult(1)
+        found.buffer_size = _RANGE_BUFFER
         with self._lock, _one_thread():
             self._ivf.nprobe = len(lists)
-            _, distances, rows = self._ivf.range_search_preassigned(
-                np.frombuffer(sketch, np.uint8)[None], radius + 1, assigned, zeros
-            )
+            self._ivf.range_search_preassigned_c(1, sketch_, radius + 1, lists_, zeros_, found)
+        count = int(faiss.rev_swig_ptr(found.lims, 2)[1])
+        rows, distances = faiss.rev_swig_ptr(found.labels, count), faiss.rev_swig_ptr(found.distances, count)
         proposals = np.sort(rows << 8 | distances.astype(np.int64))  # A distance has 8 bits.
         rows = proposals >> 8
         is_first = np.ones(len(rows) + 1, bool)

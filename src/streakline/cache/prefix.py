@@ -19,13 +19,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streakline.cache.tokens import Integers, Tokens
+
 SKETCH_BYTES = 16
 _CELL_SHIFT = 57  # The upper 7 bits of a token choose its cell, the lower bits its bucket.
 _CELLS = np.packbits(np.eye(8 * SKETCH_BYTES, dtype=np.uint8), axis=1, bitorder="little").view(np.uint64)
 _BITS = [1 << cell for cell in range(8 * SKETCH_BYTES)]
-
-Tokens = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
 
 
 class Probes(NamedTuple):

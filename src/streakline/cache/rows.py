@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streakline.cache.prefix import Integers, Tokens
-from streakline.cache.tokens import call_tokens_many
+from streakline.cache.tokens import Integers, Tokens, call_tokens_many, distinct
 from streakline.types import JSON
 
 _CHUNK = 4096
@@ -40,21 +39,26 @@ class Rows(NamedTuple):
         """Collect the token sets of entries, given by id, tool and canonical arguments."""
         tools: dict[str, int] = {}
         rows: dict[bytes, int] = {}
-        tokens, sizes, row_tools, ids, row_of = array("Q"), array("q"), array("q"), array("q"), array("q")
+        tokens, sizes = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+        row_tools, ids, row_of = array("q"), array("q"), array("q")
         entries = iter(entries)
         while chunk := list(islice(entries, _CHUNK)):
-            sets = call_tokens_many([(tool, arguments) for _, tool, arguments in chunk])
-            for (entry_id, tool, _), found in zip(chunk, sets, strict=True):
-                ordered = array("Q", sorted(found))
-                row = rows.setdefault(blake2b(ordered, digest_size=16).digest(), len(rows))
-                if row == len(sizes):
-                    tokens.extend(ordered)
-                    sizes.append(len(ordered))
+            found, lengths = call_tokens_many([(tool, arguments) for _, tool, arguments in chunk])
+            is_new, start = np.zeros(len(chunk), bool), 0
+            for number, (length, (entry_id, tool, _)) in enumerate(zip(lengths.tolist(), chunk, strict=True)):
+                digest = blake2b(found[start : start + length].data, digest_size=16).digest()
+                start += length
+                row = rows.setdefault(digest, len(rows))
+                if row == len(row_tools):
+                    is_new[number] = True
                     row_tools.append(tools.setdefault(tool, len(tools)))
                 ids.append(entry_id)
                 row_of.append(row)
+            tokens.append(found[np.repeat(is_new, lengths)])
+            sizes.append(lengths[is_new])
         rows.clear()
-        return _ordered(list(tools), *(np.asarray(column) for column in (tokens, sizes, row_tools, ids, row_of)))
+        columns = (np.asarray(column) for column in (row_tools, ids, row_of))
+        return _ordered(list(tools), np.concatenate(tokens), np.concatenate(sizes), *columns)
 
     @property
     def sizes(self) -> Integers:
@@ -73,13 +77,25 @@ class Rows(NamedTuple):
 
     def similarities(self, tokens: Tokens, rows: Integers) -> npt.NDArray[np.float64]:
         """Return the Jaccard similarity of a sorted token set to each of at least one row."""
-        starts = self.offsets[rows]
-        sizes = self.offsets[rows + 1] - starts
-        others = self.tokens[_ranges(starts, sizes)]
+        others, sizes = self._gather(rows)
         place = np.searchsorted(tokens[:-1], others)  # The place of what is above all others is that of the last.
         shared = np.add.reduceat(tokens[place] == others, np.cumsum(sizes) - sizes, dtype=np.int64)
         similarities: npt.NDArray[np.float64] = shared / (len(tokens) + sizes - shared)
         return similarities
+
+    def pair_similarities(self, tokens: Tokens, sizes: Integers, rows: Integers) -> npt.NDArray[np.float64]:
+        """Return the Jaccard similarity of each token set, of `sizes`, to its row."""
+        others, other_sizes = self._gather(rows)
+        numbers = np.arange(len(rows))
+        owners = np.concatenate([np.repeat(numbers, sizes), np.repeat(numbers, other_sizes)])
+        _, union = distinct(np.concatenate([tokens, others]), owners, len(rows))
+        similarities: npt.NDArray[np.float64] = (sizes + other_sizes - union) / union
+        return similarities
+
+    def _gather(self, rows: Integers) -> tuple[Tokens, Integers]:
+        starts = self.offsets[rows]
+        sizes = self.offsets[rows + 1] - starts
+        return self.tokens[_ranges(starts, sizes)], sizes
 
 
 def _ordered(

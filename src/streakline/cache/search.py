@@ -1,31 +1,31 @@
 """Finds the rows that are most similar to a token set, exactly, with as few comparisons as that allows.
 
-A first pass asks FAISS for the rows of the rarest lists that are nearest in Hamming distance. That distance bounds how
-similar a row can be, and the number of lists how similar one is that is in none of them. Where the best row found
-is better than what is left, it is the answer. Otherwise a second pass takes all rows that the bounds allow.
+A pass asks FAISS for the rows of the rarest lists that are nearest in Hamming distance, and compares them. The distance
+of the farthest bounds how similar a row of these lists can be that was not proposed, and their number how similar one
+is that is in none of them. Where the best row is better than both, it is the answer. Otherwise a second pass looks at
+more, and last all rows are compared that the bounds allow.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
-from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from streakline.cache.postings import Postings
-from streakline.cache.prefix import Integers, prefix_length, probe_many, probe_one
+from streakline.cache.prefix import Probes, prefix_length, probe_many, probe_one
 from streakline.cache.rows import Rows
+from streakline.cache.tokens import Integers, Tokens
 
-_PROPOSALS = 64
-"""Of the first pass. A row with one changed value comes about ten times: once for each list that it shares."""
-_SCANNED = 16_384
-"""Sketches that the first pass scans, unless the rarest list alone has more: some tens of us."""
-_COMPARED_AT_ONCE = 256
-"""Rows that the second pass compares before it looks whether a further one can be better."""
+_PASSES = ((32, 512), (64, 4096))
+"""Proposals of each pass, and the sketches that it scans unless the rarest list alone has more; 1,000 take some us.
+A row with one changed value is proposed about ten times: once for each list that it shares."""
+_FIRST_COMPARED = 16
+"""Rows that the last pass compares before it looks whether a further one can be better; then four times as many."""
 
 
 @final
@@ -35,6 +35,8 @@ class Best:
     def __init__(self, count: int, floor: float) -> None:
         self.found: list[tuple[float, int]] = []
         """Negative similarity and number of each, sorted."""
+        self.seen: set[int] = set()
+        """Rows that were compared."""
         self.count = count
         self._bar: tuple[float, float] = (-floor, math.inf)
 
@@ -68,51 +70,68 @@ class Searcher:
         self._tokens, self._offsets = rows.tokens.data, rows.offsets.data
         self._numbers, self._list_sizes = postings.numbers.data, postings.list_sizes.data
 
-    def search(self, tokens: set[int], *, count: int, floor: float) -> Best:
-        """Return the best `count` rows of similarity `floor` or more."""
+    def search(self, tokens: set[int], best: Best, *, first_pass: int = 0) -> Best:
+        """Return the best rows, as many and of such similarity as the empty `best` asks for."""
         order, sketch = probe_one(tokens, self._numbers)
-        lists = list(dict.fromkeys(order[: prefix_length(len(order), floor)]))
+        lists = list(dict.fromkeys(order[: prefix_length(len(order), best.floor)]))
         scanned = list(accumulate([self._list_sizes[number] for number in lists]))
-        num_first = max(1, bisect_right(scanned, _SCANNED))
-        distances, rows = self._postings.nearest(lists[:num_first], sketch, _PROPOSALS)
-        return self._completed(tokens, Best(count, floor), distances, rows, num_first, len(lists))
+        for proposals, most in _PASSES[first_pass:]:
+            del lists[prefix_length(len(tokens), best.floor) :]
+            probed = lists[: max(1, bisect_right(scanned, most))]
+            nothing_nearer = self._compare_nearest(tokens, best, *self._postings.nearest(probed, sketch, proposals))
+            if nothing_nearer and len(probed) >= min(len(lists), prefix_length(len(tokens), best.floor)):
+                return best
+        return self._compare_all(tokens, best)
 
-    def search_many(self, sets: Sequence[set[int]], *, count: int, floor: float) -> list[Best]:
-        """Return what `search` does for each of at least one set, by one search of the postings."""
-        sizes = np.array([len(tokens) for tokens in sets])
-        tokens = np.fromiter(chain.from_iterable(sets), np.uint64, int(sizes.sum()))
+    def search_many(self, tokens: Tokens, sizes: Integers, *, floor: float) -> list[Best]:
+        """Return the best row of each of at least one set, given as `call_tokens_many` does."""
         probes = probe_many(tokens, sizes, self._postings.numbers, floor)
+        lists, num_probed, num_lists = self._first_lists(probes)
+        proposals, _ = _PASSES[0]
+        distances, rows = self._postings.nearest_many(lists, probes.sketches, proposals)
+        similarities = self._rows.pair_similarities(tokens, sizes, np.maximum(rows[:, 0], 0))
+        similarities[rows[:, 0] < 0] = 0
+        # The row that is next in distance comes after those postings that are of the same row as the first.
+        is_other = rows != rows[:, :1]
+        following = distances[np.arange(len(sizes)), np.where(is_other.any(1), is_other.argmax(1), -1)]
+        reached = np.maximum(similarities, floor)
+        wanted = sizes - np.ceil(reached * sizes - 1e-9).astype(np.int64) + 1
+        done = (num_probed >= np.minimum(wanted, num_lists)) & (sizes / (sizes + following) < reached)
+        ends = np.cumsum(sizes).tolist()
+        found = []
+        for end, size, row, similarity, is_done in zip(
+            ends, sizes.tolist(), rows[:, 0].tolist(), similarities.tolist(), done.tolist(), strict=True
+        ):
+            found.append(Best(1, floor))
+            if is_done:
+                found[-1].offer(similarity, row)
+            else:
+                found[-1] = self.search(set(tokens[end - size : end].tolist()), found[-1], first_pass=1)
+        return found
+
+    def _first_lists(self, probes: Probes) -> tuple[Integers, Integers, Integers]:
+        """Arrange the lists of the first pass [sets, n]; returns also how many each set has there, and in all."""
+        _, most = _PASSES[0]
         num_lists = np.bincount(probes.owners)
         starts = np.cumsum(num_lists) - num_lists
         position = np.arange(len(probes.lists)) - starts[probes.owners]
         scanned = np.cumsum(self._postings.list_sizes[probes.lists])
         before = np.concatenate([[0], scanned])[starts]
-        keep = (scanned - before[probes.owners] <= _SCANNED) | (position == 0)
+        keep = (scanned - before[probes.owners] <= most) | (position == 0)
         owners, position = probes.owners[keep], position[keep]
-        lists = np.zeros((len(sets), int(position.max()) + 1), np.int64)  # List 0 is empty.
+        lists = np.zeros((len(num_lists), int(position.max()) + 1), np.int64)  # List 0 is empty.
         lists[owners, position] = probes.lists[keep]
-        distances, rows = self._postings.nearest_many(lists, probes.sketches, _PROPOSALS)
-        columns = distances.tolist(), rows.tolist(), np.bincount(owners).tolist(), num_lists.tolist()
-        return [self._completed(own, Best(count, floor), *rest) for own, *rest in zip(sets, *columns, strict=True)]
-
-    def _completed(
-        self, tokens: set[int], best: Best, distances: list[int], rows: list[int], num_first: int, num_lists: int
-    ) -> Best:
-        """Compare what the first pass proposed from the first lists, and add the second pass where it is needed."""
-        nothing_nearer = self._compare_nearest(tokens, best, distances, rows)
-        if nothing_nearer and num_first >= min(num_lists, prefix_length(len(tokens), best.floor)):
-            return best
-        return self._compare_all(tokens, best)
+        return lists, np.bincount(owners), num_lists
 
     def _compare_nearest(self, tokens: set[int], best: Best, distances: list[int], rows: list[int]) -> bool:
         """Compare rows in order of distance; returns whether those that were not proposed can't be better."""
-        size, seen, limit = len(tokens), set(), _reach(len(tokens), best.floor)
+        size, limit = len(tokens), _reach(len(tokens), best.floor)
         for distance, row in zip(distances, rows, strict=True):
             if distance > limit:  # Also where there were fewer proposals: the distance is then the greatest integer.
                 return True
-            if row in seen:
+            if row in best.seen:
                 continue
-            seen.add(row)
+            best.seen.add(row)
             start, stop = self._offsets[row], self._offsets[row + 1]
             both = size + stop - start
             apart = max(distance, abs(both - 2 * size))  # At least so many tokens are in one set alone.
@@ -141,12 +160,12 @@ class Searcher:
 
     def _compare_in_order(self, tokens: set[int], best: Best, rows: Integers, bounds: npt.NDArray[np.float64]) -> Best:
         asked = np.sort(np.fromiter(tokens, np.uint64, len(tokens)))
-        for start in range(0, len(rows), _COMPARED_AT_ONCE):
-            if not best.admits(float(bounds[start]), int(rows[start])):
-                break
-            some = rows[start : start + _COMPARED_AT_ONCE]
+        start, size = 0, _FIRST_COMPARED
+        while start < len(rows) and best.admits(float(bounds[start]), int(rows[start])):
+            some = rows[start : start + size]
             for similarity, row in zip(self._rows.similarities(asked, some).tolist(), some.tolist(), strict=True):
                 best.offer(similarity, row)
+            start, size = start + size, 4 * size
         return best
 
 
