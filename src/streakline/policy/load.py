@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging as stdlib_logging
 import re
 import warnings
@@ -112,8 +113,10 @@ def _check_keys(name: str, info: Mapping[str, set[object]]) -> None:
 
 
 def _plain_copy(model: PreTrainedModel, config: PolicyConfig) -> PreTrainedModel:
-    """Copy a dequantised model into one that transformers agrees to save."""
-    copied = _build(model.config, config)
+    """Copy a dequantised model into one that transformers agrees to save, and to save again once it is read back."""
+    architecture = copy.deepcopy(model.config)
+    vars(architecture).pop("quantization_config", None)
+    copied = _build(architecture, config)
     copied.load_state_dict(model.state_dict())
     return copied
 
