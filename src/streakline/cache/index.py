@@ -104,7 +104,7 @@ class FuzzyIndex:
             CacheError: `min_similarity` is below that of the index, or above 1.
         """
         best = Best(count, self._floor(min_similarity))
-        return self._neighbours(self._searcher.search(call_tokens(tool, arguments), best))
+        return self._neighbours(self._searcher.search(call_tokens(tool, arguments), best), count)
 
     def nearest_many(
         self,
@@ -117,7 +117,8 @@ class FuzzyIndex:
         floor = self._floor(min_similarity)
         if count > 1 or len(calls) < 2 or not self.num_entries:
             return [self.nearest(*call, count=count, min_similarity=floor) for call in calls]
-        return [self._neighbours(best) for best in self._searcher.search_many(*call_tokens_many(calls), floor=floor)]
+        found = self._searcher.search_many(*call_tokens_many(calls), floor=floor)
+        return [self._neighbours(best, count) for best in found]
 
     def medoid(self, tool: str) -> int | None:
         """Return the entry of the tool that has the greatest mean similarity to its entries; None where it has none.
@@ -148,16 +149,16 @@ class FuzzyIndex:
             raise CacheError(f"Expected `min_similarity` to be in [{least}, 1], but got {min_similarity}")
         return min_similarity
 
-    def _neighbours(self, best: Best) -> list[Neighbour]:
-        if best.count == 1:
-            return [Neighbour(self._entry_ids[self._entry_offsets[row]], -negative) for negative, row in best.found]
+    def _neighbours(self, rows: Sequence[tuple[float, int]], count: int) -> list[Neighbour]:
+        if count == 1:
+            return [Neighbour(self._entry_ids[self._entry_offsets[row]], -negative) for negative, row in rows]
         found = []
-        for negative, row in best.found:
+        for negative, row in rows:
             start = self._entry_offsets[row]
-            stop = min(self._entry_offsets[row + 1], start + best.count)
+            stop = min(self._entry_offsets[row + 1], start + count)
             found += [(negative, entry_id) for entry_id in self._entry_ids[start:stop]]
         found.sort()
-        return [Neighbour(entry_id, -negative) for negative, entry_id in found[: best.count]]
+        return [Neighbour(entry_id, -negative) for negative, entry_id in found[:count]]
 
 
 def open_index(store: CacheStore, *, min_similarity: float) -> FuzzyIndex:

@@ -70,8 +70,8 @@ class Searcher:
         self._tokens, self._offsets = rows.tokens.data, rows.offsets.data
         self._numbers, self._list_sizes = postings.numbers.data, postings.list_sizes.data
 
-    def search(self, tokens: set[int], best: Best, *, first_pass: int = 0) -> Best:
-        """Return the best rows, as many and of such similarity as the empty `best` asks for."""
+    def search(self, tokens: set[int], best: Best, *, first_pass: int = 0) -> list[tuple[float, int]]:
+        """Return the best rows as `Best.found` does; an empty `best` says how many and of what similarity."""
         order, sketch = probe_one(tokens, self._numbers)
         lists = list(dict.fromkeys(order[: prefix_length(len(order), best.floor)]))
         scanned = list(accumulate([self._list_sizes[number] for number in lists]))
@@ -80,11 +80,11 @@ class Searcher:
             probed = lists[: max(1, bisect_right(scanned, most))]
             nothing_nearer = self._compare_nearest(tokens, best, *self._postings.nearest(probed, sketch, proposals))
             if nothing_nearer and len(probed) >= min(len(lists), prefix_length(len(tokens), best.floor)):
-                return best
-        return self._compare_all(tokens, best)
+                return best.found
+        return self._compare_all(tokens, best).found
 
-    def search_many(self, tokens: Tokens, sizes: Integers, *, floor: float) -> list[Best]:
-        """Return the best row of each of at least one set, given as `call_tokens_many` does."""
+    def search_many(self, tokens: Tokens, sizes: Integers, *, floor: float) -> list[list[tuple[float, int]]]:
+        """Return what `search` does for the best row of each of at least one set, given as by `call_tokens_many`."""
         probes = probe_many(tokens, sizes, self._postings.numbers, floor)
         lists, num_probed, num_lists = self._first_lists(probes)
         proposals, _ = _PASSES[0]
@@ -97,16 +97,16 @@ class Searcher:
         reached = np.maximum(similarities, floor)
         wanted = sizes - np.ceil(reached * sizes - 1e-9).astype(np.int64) + 1
         done = (num_probed >= np.minimum(wanted, num_lists)) & (sizes / (sizes + following) < reached)
-        ends = np.cumsum(sizes).tolist()
-        found = []
-        for end, size, row, similarity, is_done in zip(
-            ends, sizes.tolist(), rows[:, 0].tolist(), similarities.tolist(), done.tolist(), strict=True
-        ):
-            found.append(Best(1, floor))
+        found: list[list[tuple[float, int]]] = []
+        end = 0
+        columns = sizes.tolist(), rows[:, 0].tolist(), similarities.tolist(), done.tolist()
+        for size, row, similarity, is_done in zip(*columns, strict=True):
+            end += size
             if is_done:
-                found[-1].offer(similarity, row)
+                found.append([(-similarity, row)] if similarity >= floor else [])
             else:
-                found[-1] = self.search(set(tokens[end - size : end].tolist()), found[-1], first_pass=1)
+                own = set(tokens[end - size : end].tolist())
+                found.append(self.search(own, Best(1, floor), first_pass=1))
         return found
 
     def _first_lists(self, probes: Probes) -> tuple[Integers, Integers, Integers]:

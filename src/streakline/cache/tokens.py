@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import TypeAlias, final
+from typing import TypeAlias, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from streakline.types import JSON
 
 Tokens: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[np.int64]
+Hashed = TypeVar("Hashed")
 
 MAX_NGRAM_CHARS = 2_000
 """Leading characters of a string that give words and trigrams; the pair is always of the whole value."""
@@ -30,7 +31,7 @@ MAX_NGRAM_CHARS = 2_000
 _MAX_MEMO_CHARS = 64
 """Longer texts are hashed anew: they seldom come back, and would fill the memo with their characters."""
 
-_MAX_MEMO_TEXTS = 2**19
+_MAX_MEMO_TEXTS = 2**17
 """Texts in a memo before it starts anew."""
 
 _WORD = re.compile(r"\w+")
@@ -119,10 +120,8 @@ def _add_whole(tokens: list[int], salt: int, value: JSON) -> str:
     if not isinstance(value, str):
         tokens.append(salt ^ _VALUES[repr(value)])
         return ""
-    text = value[:MAX_NGRAM_CHARS].lower()
-    tokens.append(salt ^ _STRINGS[value])
-    tokens += [salt ^ _WORDS[word] for word in _WORD.findall(text)]
-    return text
+    tokens += [salt ^ hashed for hashed in _STRINGS[value]]
+    return value[:MAX_NGRAM_CHARS].lower()
 
 
 def _trigrams(texts: Sequence[str], salts: Sequence[int]) -> tuple[Tokens, Integers]:
@@ -151,16 +150,20 @@ def _hash(kind: str, text: str) -> int:
     return int.from_bytes(blake2b(f"{kind} {text}".encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
+def _hash_string(value: str) -> tuple[int, ...]:
+    return _hash("string", value), *[_WORDS[word] for word in _WORD.findall(value[:MAX_NGRAM_CHARS].lower())]
+
+
 @final
-class _Memo(dict[str, int]):
+class _Memo(dict[str, Hashed]):
     """Hashes by text: a dict in place of lru_cache, whose linked list costs twice the time of a trigram."""
 
-    def __init__(self, hashed: Callable[[str], int]) -> None:
+    def __init__(self, hash_text: Callable[[str], Hashed]) -> None:
         super().__init__()
-        self._hashed = hashed
+        self._hash_text = hash_text
 
-    def __missing__(self, text: str) -> int:
-        value = self._hashed(text)
+    def __missing__(self, text: str) -> Hashed:
+        value = self._hash_text(text)
         if len(text) <= _MAX_MEMO_CHARS:
             if len(self) >= _MAX_MEMO_TEXTS:
                 self.clear()
@@ -168,8 +171,8 @@ class _Memo(dict[str, int]):
         return value
 
 
-_TRIGRAMS = _Memo(_hash_trigram)
-_WORDS, _STRINGS, _VALUES = (_Memo(partial(_hash, kind)) for kind in ("word", "string", "value"))
+_TRIGRAMS, _STRINGS = _Memo(_hash_trigram), _Memo(_hash_string)
+_WORDS, _VALUES = _Memo(partial(_hash, "word")), _Memo(partial(_hash, "value"))
 
 
 @lru_cache(maxsize=2**16)
