@@ -23,7 +23,7 @@ from streakline.types import JSON
 
 Tokens: TypeAlias = npt.NDArray[np.uint64]
 Integers: TypeAlias = npt.NDArray[np.int64]
-Hashed = TypeVar("Hashed")
+_Hashed = TypeVar("_Hashed")
 
 MAX_NGRAM_CHARS = 2_000
 """Leading characters of a string that give words and trigrams; the pair is always of the whole value."""
@@ -155,14 +155,14 @@ def _hash_string(value: str) -> tuple[int, ...]:
 
 
 @final
-class _Memo(dict[str, Hashed]):
+class _Memo(dict[str, _Hashed]):
     """Hashes by text: a dict in place of lru_cache, whose linked list costs twice the time of a trigram."""
 
-    def __init__(self, hash_text: Callable[[str], Hashed]) -> None:
+    def __init__(self, hash_text: Callable[[str], _Hashed]) -> None:
         super().__init__()
         self._hash_text = hash_text
 
-    def __missing__(self, text: str) -> Hashed:
+    def __missing__(self, text: str) -> _Hashed:
         value = self._hash_text(text)
         if len(text) <= _MAX_MEMO_CHARS:
             if len(self) >= _MAX_MEMO_TEXTS:
