@@ -49,7 +49,8 @@ def without_news(composed, expected, *, is_ours=True):
 
 
 THIRD_PARTY = {"trainer", "checkpoint", "optimizer", "lr_scheduler"}
-RUNNABLE = [*files("experiment"), *files("debug")]
+ARMS = sorted((CONFIGS / "ablation").glob("*/*.yaml"))
+RUNNABLE = [*files("experiment"), *files("debug"), *ARMS]
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +93,28 @@ def test_an_experiment_builds_and_composes_to_what_it_did(path):
     )
 
 
+@pytest.mark.parametrize("study", sorted({path.parent for path in ARMS}), ids=name)
+def test_the_arms_of_a_study_differ_in_what_their_files_say(study):
+    named, composed = [], []
+    for arm in sorted(study.glob("*.yaml")):
+        named += leaves(yaml.safe_load(arm.read_text(encoding="utf-8")))
+        composed.append(leaves(yaml.safe_load((SNAPSHOTS / f"{study.name}-{arm.name}").read_text(encoding="utf-8"))))
+    differing = {key for one in composed for key in one if any(one[key] != other.get(key) for other in composed)}
+    assert differing
+    assert all(key.startswith(tuple(named)) for key in differing)
+
+
+def leaves(value, *, prefix=""):
+    """Values by dotted key; a list, and a file that is drawn in, is one value."""
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {
+        key: leaf
+        for name, inner in value.items()
+        for key, leaf in leaves(inner, prefix=f"{prefix}.{name}" if prefix else name).items()
+    }
+
+
 def test_there_is_no_snapshot_of_a_file_that_is_gone():
     assert {path.name for path in SNAPSHOTS.iterdir()} == {f"{path.parent.name}-{path.name}" for path in RUNNABLE}
 
@@ -118,7 +141,7 @@ def test_each_data_part_is_drawn_in_by_an_experiment(path):
 
 
 def test_every_file_lies_in_a_folder_that_a_test_looks_into():
-    known = {"base.yaml", *PART_TYPES, "experiment", "debug", "data", "cache"}
+    known = {"base.yaml", *PART_TYPES, "experiment", "debug", "ablation", "data", "cache"}
     assert {path.relative_to(CONFIGS).parts[0] for path in CONFIGS.rglob("*.yaml")} <= known
 
 
