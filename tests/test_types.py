@@ -188,6 +188,7 @@ def batch(**changes: torch.Tensor) -> TrainingBatch:
         "logprobs_old": torch.zeros(2, 3),
         "logprobs_engine": torch.zeros(2, 3),
         "trajectory_index": torch.arange(2),
+        "num_barred": torch.zeros(2, dtype=torch.int64),
     }
     return TrainingBatch(**{**fields, **changes})
 
@@ -196,8 +197,9 @@ def test_a_batch_is_rectangular() -> None:
     batch()
     with pytest.raises(RecordError, match="`logprobs_old` of shape"):
         batch(logprobs_old=torch.zeros(2, 2))
-    with pytest.raises(RecordError, match="`advantages` of shape"):
-        batch(advantages=torch.zeros(3))
+    for name in ("advantages", "num_barred"):
+        with pytest.raises(RecordError, match=f"`{name}` of shape"):
+            batch(**{name: torch.zeros(3)})
 
 
 def test_padding_and_the_first_column_are_not_trained() -> None:

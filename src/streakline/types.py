@@ -431,6 +431,8 @@ class TrainingBatch:
     """[B, T] float32 log-probabilities of the engine, 0 where `loss_mask` is False."""
     trajectory_index: torch.Tensor
     """[B] int64: which trajectory a row belongs to (several rows under history `split`)."""
+    num_barred: torch.Tensor
+    """[B] int64: leading trained tokens in whose place no terminator could be drawn."""
 
     def __post_init__(self) -> None:
         """Check shapes and that something is trained in the first column nowhere."""
@@ -443,7 +445,11 @@ class TrainingBatch:
         ):
             if value.shape != shape:
                 raise RecordError(f"Expected `{name}` of shape {tuple(shape)}, but got {tuple(value.shape)}")
-        for name, value in (("advantages", self.advantages), ("trajectory_index", self.trajectory_index)):
+        for name, value in (
+            ("advantages", self.advantages),
+            ("trajectory_index", self.trajectory_index),
+            ("num_barred", self.num_barred),
+        ):
             if value.shape != shape[:1]:
                 raise RecordError(f"Expected `{name}` of shape {tuple(shape[:1])}, but got {tuple(value.shape)}")
         if bool((self.loss_mask & ~self.attention_mask).any()) or bool(self.loss_mask[:, :1].any()):

@@ -33,19 +33,23 @@ def _batch():
     return {"input_ids": input_ids, "attention_mask": attention_mask, "loss_mask": loss_mask}
 
 
-def _oracle(model, input_ids, attention_mask, loss_mask, temperature=1.0):
+def _oracle(model, input_ids, attention_mask, loss_mask, temperature=1.0, barred=None):
     """Each row alone, without padding, by numpy."""
+    token, places = barred or (0, torch.zeros_like(loss_mask))
     result = np.zeros(input_ids.shape)
     entropy = np.zeros(input_ids.shape)
     for row in range(len(input_ids)):
         length = int(attention_mask[row].sum())
         with torch.no_grad():
             logits = model(input_ids=input_ids[row : row + 1, :length]).logits[0].double().numpy() / temperature
-        logprobs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         for column in range(1, length):
             if loss_mask[row, column]:
-                result[row, column] = logprobs[column - 1, input_ids[row, column]]
-                entropy[row, column] = -(np.exp(logprobs[column - 1]) * logprobs[column - 1]).sum()
+                # Without its place, what is left of the vocabulary is the distribution.
+                left = np.delete(logits[column - 1], token) if places[row, column] else logits[column - 1]
+                logprobs = left - np.log(np.exp(left).sum())
+                index = int(input_ids[row, column]) - bool(places[row, column] and input_ids[row, column] > token)
+                result[row, column] = logprobs[index]
+                entropy[row, column] = -(np.exp(logprobs) * logprobs).sum()
     return result, entropy
 
 
@@ -59,6 +63,24 @@ def test_equals_full_logits_row_by_row(temperature, chunk):
     logprobs, entropy = _oracle(model, **batch, temperature=temperature)
     np.testing.assert_allclose(scores.logprobs.detach().numpy(), logprobs, atol=2e-6)
     np.testing.assert_allclose(scores.entropy.numpy(), entropy, atol=2e-6)
+
+
+@pytest.mark.parametrize("chunk", [2048, 3])
+def test_a_token_that_could_not_be_drawn_has_no_share(chunk):
+    model, batch = _qwen(), _batch()
+    input_ids = batch["input_ids"].masked_fill_(batch["input_ids"] == 7, 8)
+    barred = (7, torch.arange(9).expand_as(input_ids) < 5)
+
+    scores = token_logprobs(model, **batch, temperature=0.7, barred=barred, chunk=chunk)
+
+    logprobs, entropy = _oracle(model, **batch, temperature=0.7, barred=barred)
+    np.testing.assert_allclose(scores.logprobs.detach().numpy(), logprobs, atol=2e-6)
+    np.testing.assert_allclose(scores.entropy.numpy(), entropy, atol=2e-6)
+    plain = token_logprobs(model, **batch, temperature=0.7).logprobs
+    differs = (plain - scores.logprobs).abs() > 1e-3
+    assert torch.equal(differs, barred[1] & batch["loss_mask"])
+    scores.logprobs.sum().backward()
+    assert all(bool(parameter.grad.isfinite().all()) for parameter in model.parameters())
 
 
 def test_gradients_equal_those_of_full_logits_however_they_are_chunked():

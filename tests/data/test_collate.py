@@ -13,6 +13,7 @@ SHORT = TrainingRow(
     sample=Sample(token_ids=(5, 6, 9), loss_mask=(False, True, True), logprobs_engine=(0.0, -0.5, -0.25)),
     advantage=0.5,
     trajectory_index=3,
+    num_barred=1,
 )
 LONG = TrainingRow(sample=Sample(token_ids=(7, 8, 9, 9), loss_mask=(False, False, True, False)), advantage=-1.0)
 
@@ -27,6 +28,7 @@ def test_rows_are_padded_to_the_right():
     assert batch.logprobs_old.tolist() == [[0.0, -1.0, -2.0, 0.0], [0.0] * 4]
     assert batch.advantages.tolist() == [0.5, -1.0]
     assert batch.trajectory_index.tolist() == [3, 0]
+    assert batch.num_barred.tolist() == [1, 0]
 
 
 def test_an_empty_batch_is_refused():

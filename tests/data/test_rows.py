@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,16 @@ def test_each_sample_of_a_trajectory_becomes_a_row_with_its_advantage():
         (0, 0.5, 2),
         (1, -1.0, 4),
     ]
+
+
+def test_the_terminator_was_barred_from_the_first_turn_alone():
+    trajectory = _trajectory("a", (3, 4), (5, 4))
+
+    assert [row.num_barred for row in rows_of([trajectory] * 2, [1.0] * 2, min_new_tokens=3)] == [3, 0, 3, 0]
+    # History `strip`: what opens the episode isn't trained, so its row is gone.
+    first = replace(trajectory.samples[0], loss_mask=(False,) * 7)
+    stripped = replace(trajectory, samples=(first, trajectory.samples[1]), untrained_turns=1)
+    assert [row.num_barred for row in rows_of([stripped], [1.0], min_new_tokens=3)] == [0]
 
 
 def test_samples_without_a_trained_token_give_no_row():

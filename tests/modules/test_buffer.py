@@ -96,8 +96,8 @@ def test_rows_serve_their_updates_and_are_dropped():
 @pytest.mark.parametrize("updates", [0, 1])
 def test_state_survives_a_file_of_plain_types(updates, tmp_path):
     buffer = RolloutBuffer()
-    rows = training_rows([_group(_trajectory(0.0, tokens=5), _trajectory(1.0))], config=GRPOConfig())
-    buffer.fill(rows, updates=2)
+    group = _group(_trajectory(0.0, tokens=5), _trajectory(1.0))
+    buffer.fill(training_rows([group], config=GRPOConfig(), min_new_tokens=2), updates=2)
     for _ in range(updates):
         buffer.finish_update([torch.rand(6), torch.rand(4)])
     torch.save(buffer.state_dict(), tmp_path / "state.pt")

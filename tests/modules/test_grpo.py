@@ -18,10 +18,17 @@ from tests.fixtures.tiny_agents import (
     trainer,
 )
 
+from streakline.data.rows import rows_of
+from streakline.data.tasks import TaskDataModule
 from streakline.errors import ConfigError, DataError
+from streakline.modules import buffer
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.policy.config import LoraConfig, PolicyConfig
+from streakline.rendering.policy import RenderingPolicy
+from streakline.rollout.episode import EpisodeConfig
 from streakline.rollout.sampling import SamplingPolicy
+from streakline.tasks.base import ListTaskSet
+from streakline.types import Message, Role
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +94,41 @@ def test_without_a_change_of_weights_the_ratio_is_one_and_nothing_is_clipped(fol
         assert step["train/ratio"] == pytest.approx(1.0, abs=1e-5)
         assert step["train/clipped"] == 0
         assert step["train/engine_gap_max"] < 1e-4
+
+
+@pytest.mark.parametrize("template", ["native", "context"])
+def test_a_terminator_that_was_barred_is_barred_in_the_update(tmp_path, monkeypatch, template):
+    folder = policy_folder(tmp_path / "policy", initializer_range=0.3)
+    requests = ((Message(role=Role.USER, content="One."),), (Message(role=Role.USER, content="Two."),))
+    tasks = [replace(item, requests=requests) for item in task_set(4).tasks()]
+    lengths = []
+
+    class Keep(Callback):
+        def select_groups(self, module, groups):
+            turns = [[turn.end - turn.start for turn in item.turns] for group in groups for item in group.trajectories]
+            lengths.extend(turns)
+            return groups
+
+    def largest_gap():
+        module = grpo_module(
+            folder,
+            lr=0.0,
+            grpo=_config(group_size=8, updates_per_rollout=2, micro_batch_tokens=4000),
+            rendering=RenderingPolicy(template=template),
+            sampling=SamplingPolicy(max_new_tokens=60, min_new_tokens=5, temperature=0.8, max_tokens=900),
+            episode=EpisodeConfig(max_turns=2),
+        )
+        record = fit(
+            module, TaskDataModule(ListTaskSet(tasks), environment=EchoEnvironment, batch_size=4), tmp_path, Keep()
+        )
+        assert [step["train/ratio"] for step in record.metrics] == pytest.approx([1.0, 1.0], abs=1e-5)
+        return max(step["train/engine_gap_max"] for step in record.metrics)
+
+    assert largest_gap() < 1e-4
+    assert min(first for first, *_ in lengths) > 5
+    assert any(second <= 5 for _, *later in lengths for second in later)
+    monkeypatch.setattr(buffer, "rows_of", lambda trajectories, advantages, **_: rows_of(trajectories, advantages))
+    assert largest_gap() > 1e-3
 
 
 def test_at_the_second_update_the_ratio_is_against_the_first(folder, tmp_path):

@@ -45,12 +45,13 @@ def token_logprobs(
     attention_mask: torch.Tensor,
     loss_mask: torch.Tensor,
     temperature: float = 1.0,
+    barred: tuple[int, torch.Tensor] | None = None,
     chunk: int = 2048,
 ) -> TokenLogprobs:
     """Score the tokens of right-padded [B, T] rows where `loss_mask` is True; nothing predicts the first column.
 
-    `model` is a `CausalLM`. `temperature` divides the logits, as it did when the tokens were sampled; the logits of
-    `chunk` tokens exist at once.
+    `model` is a `CausalLM`. `temperature` divides the logits, as it did when the tokens were sampled. `barred` is a
+    token and the places, [B, T] bool, in which it could not be drawn. The logits of `chunk` tokens exist at once.
 
     A model whose logits are more than its head's output (a soft cap or a scale, as in Gemma 2 or Cohere) is scored
     through its own forward pass, which computes all logits.
@@ -64,9 +65,11 @@ def token_logprobs(
         states = model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
         head = nn.Identity()
     selected = states[:, :-1][predicted]  # [N, H] or [N, V]
+    barred_id, places = (None, predicted) if barred is None else (barred[0], barred[1][:, 1:])
+    parts = (torch.split(values, chunk) for values in (selected, targets, places[predicted]))
     scored = [
-        _score(head, hidden, target, temperature=temperature, recompute=len(targets) > chunk)
-        for hidden, target in zip(torch.split(selected, chunk), torch.split(targets, chunk), strict=True)
+        _score(head, *part, barred_id=barred_id, temperature=temperature, recompute=len(targets) > chunk)
+        for part in zip(*parts, strict=True)
     ]
     logprobs, entropy, is_argmax = (torch.cat(parts) for parts in zip(*scored, strict=True))
     blank = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
@@ -78,15 +81,25 @@ def token_logprobs(
 
 
 def _score(
-    head: nn.Module, hidden: torch.Tensor, targets: torch.Tensor, *, temperature: float, recompute: bool
+    head: nn.Module,
+    hidden: torch.Tensor,
+    targets: torch.Tensor,
+    places: torch.Tensor,
+    *,
+    barred_id: int | None,
+    temperature: float,
+    recompute: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Values of one chunk: [N] log-probabilities, entropies and argmax flags."""
+    """Values of one chunk: [N] log-probabilities, entropies and argmax flags; [N] `places` of the barred token."""
 
     def score(hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         # float32 whatever the head computes in: a bfloat16 log-softmax is off by up to 0.4%.
-        logprobs = torch.log_softmax(head(hidden).float() / temperature, dim=-1)  # [N, V]
+        logits = head(hidden).float() / temperature  # [N, V]
+        if barred_id is not None:
+            logits[places, barred_id] = -torch.inf
+        logprobs = torch.log_softmax(logits, dim=-1)
         with torch.no_grad():
-            entropy = -(logprobs.exp() * logprobs).sum(-1)
+            entropy = torch.special.entr(logprobs.exp()).sum(-1)
             is_argmax = logprobs.argmax(-1) == targets
         return logprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy, is_argmax
 

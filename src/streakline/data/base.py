@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -42,6 +42,16 @@ def require_positive(**sizes: int | None) -> None:
     for name, value in sizes.items():
         if value is not None and value < 1:
             raise ConfigError(f"Expected `data.{name}` to be at least 1, but got {value}")
+
+
+@runtime_checkable
+class ProvidesEnvironment(Protocol):
+    """A DataModule that knows the worlds of its tasks: all that the modules ask of one."""
+
+    environment: EnvironmentFactory
+    """Makes the world of a held-out trajectory."""
+    training_environment: EnvironmentFactory
+    """Makes the world of a trajectory that is trained on."""
 
 
 class AgentDataModule(LightningDataModule, ABC):

@@ -51,6 +51,7 @@ def collate_rows(
         logprobs_old=old,
         logprobs_engine=engine,
         trajectory_index=torch.tensor([row.trajectory_index for row in rows], dtype=torch.int64),
+        num_barred=torch.tensor([row.num_barred for row in rows], dtype=torch.int64),
     )
 
 
@@ -67,4 +68,5 @@ def to_device(batch: TrainingBatch, device: torch.device) -> TrainingBatch:
         logprobs_old=batch.logprobs_old.to(device, non_blocking=True),
         logprobs_engine=batch.logprobs_engine.to(device, non_blocking=True),
         trajectory_index=batch.trajectory_index.to(device, non_blocking=True),
+        num_barred=batch.num_barred.to(device, non_blocking=True),
     )

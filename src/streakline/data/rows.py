@@ -19,6 +19,8 @@ class TrainingRow:
     """Advantage of the trajectory; 0 for a demonstration."""
     trajectory_index: int = 0
     """Which trajectory it belongs to; several rows share one under history `split`."""
+    num_barred: int = 0
+    """Leading trained tokens in whose place no terminator could be drawn."""
 
     def __post_init__(self) -> None:
         """Check that it trains something, and nothing that no token predicts."""
@@ -31,15 +33,23 @@ class TrainingRow:
         return sum(self.sample.loss_mask)
 
 
-def rows_of(trajectories: Sequence[Trajectory], advantages: Sequence[float]) -> tuple[TrainingRow, ...]:
+def rows_of(
+    trajectories: Sequence[Trajectory], advantages: Sequence[float], *, min_new_tokens: int = 0
+) -> tuple[TrainingRow, ...]:
     """Flatten trajectories to rows; samples without a trained token (a truncated turn alone) are left out.
 
-    `trajectory_index` counts in the order of the trajectories.
+    `trajectory_index` counts in the order of the trajectories. `min_new_tokens` is that of the sampling: it barred the
+    terminator from the first turn, which opens the first sample, and is shorter only where nothing follows it.
     """
     return tuple(
-        TrainingRow(sample=sample, advantage=advantage, trajectory_index=index)
+        TrainingRow(
+            sample=sample,
+            advantage=advantage,
+            trajectory_index=index,
+            num_barred=0 if number else min_new_tokens,
+        )
         for index, (trajectory, advantage) in enumerate(zip(trajectories, advantages, strict=True))
-        for sample in trajectory.samples
+        for number, sample in enumerate(trajectory.samples)
         if any(sample.loss_mask)
     )
 

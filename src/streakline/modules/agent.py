@@ -14,11 +14,12 @@ from peft import PeftModel
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from transformers import PreTrainedModel
 
+from streakline.data.base import ProvidesEnvironment
 from streakline.errors import ConfigError, DataError
 from streakline.metrics.held_out import held_out_means
 from streakline.metrics.rollout import RolloutMetrics
 from streakline.modules.checkpoint import require_same_weights
-from streakline.modules.held_out import HeldOutConfig, HeldOutRunner, ProvidesEnvironment
+from streakline.modules.held_out import HeldOutConfig, HeldOutRunner
 from streakline.modules.rng import RngState, capture_rng, restore_rng
 from streakline.policy.config import PolicyConfig
 from streakline.policy.load import load_policy

@@ -31,12 +31,14 @@ class BufferState(TypedDict):
     """[B] float64."""
     trajectory_index: torch.Tensor
     """[B]."""
+    num_barred: torch.Tensor
+    """[B]."""
     updates_left: int
     """Updates that the rows still serve; 0 = used up."""
 
 
-def training_rows(groups: Sequence[Group], *, config: GRPOConfig) -> tuple[TrainingRow, ...]:
-    """What of the selected groups is trained on.
+def training_rows(groups: Sequence[Group], *, config: GRPOConfig, min_new_tokens: int = 0) -> tuple[TrainingRow, ...]:
+    """What of the selected groups, sampled with `min_new_tokens`, is trained on.
 
     Left out: groups without contrast (unless `drop_zero_variance_groups` is off), trajectories that could not be
     scored, and those that a limit cut off where `mask_truncated` says so. None counts in a denominator either.
@@ -60,7 +62,7 @@ def training_rows(groups: Sequence[Group], *, config: GRPOConfig) -> tuple[Train
             if trajectory.reward is not None and not is_masked:
                 kept.append(trajectory)
                 advantages.append(value)
-    return rows_of(kept, advantages)
+    return rows_of(kept, advantages, min_new_tokens=min_new_tokens)
 
 
 @final
@@ -117,6 +119,7 @@ class RolloutBuffer:
             "logprobs_old": torch.cat(self._logprobs_old) if self._logprobs_old else torch.zeros(0),
             "advantages": torch.tensor([row.advantage for row in self.rows], dtype=torch.float64),
             "trajectory_index": torch.tensor([row.trajectory_index for row in self.rows], dtype=torch.int64),
+            "num_barred": torch.tensor([row.num_barred for row in self.rows], dtype=torch.int64),
             "updates_left": self.updates_left,
         }
 
@@ -129,6 +132,7 @@ class RolloutBuffer:
             torch.split(state["logprobs_engine"].cpu(), lengths),
             state["advantages"].tolist(),
             state["trajectory_index"].tolist(),
+            state["num_barred"].tolist(),
             strict=True,
         )
         rows = [
@@ -140,8 +144,9 @@ class RolloutBuffer:
                 ),
                 advantage=advantage,
                 trajectory_index=index,
+                num_barred=num_barred,
             )
-            for ids, mask, engine, advantage, index in parts
+            for ids, mask, engine, advantage, index, num_barred in parts
         ]
         self.fill(rows, updates=state["updates_left"])
         if len(state["logprobs_old"]):

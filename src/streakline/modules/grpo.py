@@ -123,7 +123,9 @@ class GRPOModule(AgentModule):
         ledger = TimeLedger()
         if batch:
             groups = self._roll_out(select_tasks(self, batch), ledger)
-            rows = training_rows(select_groups(self, groups), config=self.grpo)
+            rows = training_rows(
+                select_groups(self, groups), config=self.grpo, min_new_tokens=self.sampling.min_new_tokens
+            )
             self._buffer.fill(rows, updates=self.grpo.updates_per_rollout)
         totals = self._totals()
         if not totals.tokens:
@@ -246,12 +248,18 @@ class GRPOModule(AgentModule):
         return logprobs
 
     def _score(self, model: PreTrainedModel | PeftModel, batch: TrainingBatch) -> TokenLogprobs:
+        """Score a batch under the distribution that it was sampled from."""
+        barred = None
+        if self.sampling.min_new_tokens:
+            places = batch.loss_mask & (batch.loss_mask.cumsum(1) <= batch.num_barred.unsqueeze(1))
+            barred = (self.renderer().terminator_id, places)
         return token_logprobs(
             model,
             input_ids=batch.input_ids,
             attention_mask=batch.attention_mask,
             loss_mask=batch.loss_mask,
             temperature=self.sampling.temperature,
+            barred=barred,
         )
 
     @torch.no_grad()

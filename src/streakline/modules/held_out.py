@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 from streakline.data.conversations import message_to_json, tool_to_json
 from streakline.data.jsonl import write_jsonl
@@ -18,16 +18,6 @@ from streakline.rewards.base import Reward
 from streakline.rollout.agent_loop import AgentLoop
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import JSON, Group, Task, Trajectory
-
-
-@runtime_checkable
-class ProvidesEnvironment(Protocol):
-    """A DataModule that knows the worlds of its tasks."""
-
-    environment: EnvironmentFactory
-    """Makes the world of a held-out trajectory."""
-    training_environment: EnvironmentFactory
-    """Makes the world of a trajectory that is trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -211,7 +211,7 @@ class Episode:
             prompt_ids=self._draft.token_ids,
             seed=self._seed_of_turn(self._draft.num_turns),
             max_new_tokens=limit,
-            min_new_tokens=min(self._sampling.min_new_tokens, limit),
+            min_new_tokens=0 if self._draft.num_turns else min(self._sampling.min_new_tokens, limit),
         )
 
     def _is_out_of_room(self, length: int, overflow: Termination) -> bool:

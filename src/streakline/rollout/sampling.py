@@ -29,7 +29,8 @@ class SamplingPolicy:
     max_new_tokens: int = 128
     """Limit on the tokens of one assistant turn, its terminator included."""
     min_new_tokens: int = 0
-    """Tokens of a turn before which its terminator can't be sampled."""
+    """Tokens of an episode's first turn before which its terminator can't be sampled (paper B: fewer episodes without a
+    call; in every turn it would lead to calls upon calls)."""
     max_tokens: int = 1024
     """Limit on a whole trajectory: prompt, turns and injected text."""
 
@@ -64,14 +65,13 @@ class SamplingPolicy:
         with unchanged weights (top_p = 0.9 gives 0.9).
 
         Raises:
-            ConfigError: If `top_p` or `top_k` truncates the distribution, `greedy` is set, or `min_new_tokens` masks
-                the terminator.
+            ConfigError: If `top_p` or `top_k` truncates the distribution, or `greedy` is set. (What `min_new_tokens`
+                bars is barred in the update too.)
         """
         truncating = (
             ("top_p", "1", self.top_p, self.top_p < 1),
             ("top_k", "0", self.top_k, self.top_k > 0),
             ("greedy", "False", self.greedy, self.greedy),
-            ("min_new_tokens", "0", self.min_new_tokens, self.min_new_tokens > 0),
         )
         for name, expected, value, biased in truncating:
             if biased:
