@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -183,8 +184,11 @@ def main() -> None:
     draws = compare_draws(loop, arguments.cache, tasks=tasks[: arguments.draw_tasks])
     print("\n" + "\n".join(f"{name}: {value:.3f}" for name, value in draws.items()))
     if arguments.json:
-        figures = {f"seconds_{step.tools.split()[0]}_{step.latency_s:g}s": round(step.seconds, 3) for step in steps}
-        arguments.json.write_text(json.dumps({"figures": figures | draws}, indent=2) + "\n", encoding="utf-8")
+        figures: dict[str, float | None] = {
+            f"seconds_{step.tools.split()[0]}_{step.latency_s:g}s": round(step.seconds, 3) for step in steps
+        }
+        figures |= {name: None if math.isnan(value) else round(value, 4) for name, value in draws.items()}
+        arguments.json.write_text(json.dumps({"figures": figures}, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
