@@ -1,6 +1,6 @@
 """Renderers over the tiny tokenizers, with a template of their family or one of a test's own."""
 
-from tests.fixtures.tokenizers import byte_tokenizer
+from tests.fixtures.tokenizers import byte_tokenizer, chat_template
 from tests.rendering.talk import LS, MV
 
 from streakline.rendering.chat_template import ChatTemplateRenderer
@@ -32,5 +32,18 @@ def template_parts(
     encoder = GuardedEncoder(tokenizer, template=template.source)
     return template, find_turn_format(template, encoder), encoder
 
+
+OPENS_THINKING = (
+    chat_template("hermes_chatml")
+    .replace(
+        "{%- if message.reasoning_content %}",
+        "{%- if message.role == 'assistant' %}{%- set thought = message.reasoning_content or '' %}",
+    )
+    .replace(
+        "'<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n'", "'<think>\\n' + thought + '\\n</think>\\n\\n'"
+    )
+    .replace("'<|im_start|>assistant\\n' }}\n{%- endif %}", "'<|im_start|>assistant\\n<think>\\n' }}\n{%- endif %}")
+)
+"""A template of `hermes_chatml` whose generation prompt leaves thinking open."""
 
 RENDERERS = {family: template_renderer(family) for family in ALL}

@@ -3,8 +3,8 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fixtures.tokenizers import FAMILIES, byte_tokenizer, chat_template
-from tests.rendering.renderers import ALL, RENDERERS, TOOLS, template_renderer
+from tests.fixtures.tokenizers import FAMILIES, byte_tokenizer
+from tests.rendering.renderers import ALL, OPENS_THINKING, RENDERERS, TOOLS, template_renderer
 from tests.rendering.talk import (
     ANSWER,
     CALL,
@@ -223,19 +223,7 @@ def test_thinking_switched_off_stands_in_the_prompt_and_not_in_the_completion():
 
 
 def test_a_prompt_that_opens_thinking_makes_a_turn_begin_inside_it():
-    source = (
-        chat_template("hermes_chatml")
-        .replace(
-            "{%- if message.reasoning_content %}",
-            "{%- if message.role == 'assistant' %}{%- set thought = message.reasoning_content or '' %}",
-        )
-        .replace(
-            "'<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n'",
-            "'<think>\\n' + thought + '\\n</think>\\n\\n'",
-        )
-        .replace("'<|im_start|>assistant\\n' }}\n{%- endif %}", "'<|im_start|>assistant\\n<think>\\n' }}\n{%- endif %}")
-    )
-    renderer = template_renderer("hermes_chatml", source=source)
+    renderer = template_renderer("hermes_chatml", source=OPENS_THINKING)
     ids = renderer.completion(thinking(CALL))
     assert renderer.tokenizer.decode(ids).startswith("Let me see.\n</think>\n\nSure.\n<tool_call>")
     assert renderer.parse(ids).message == thinking(CALL)

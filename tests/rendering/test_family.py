@@ -6,7 +6,7 @@ from tests.rendering.talk import ANSWER, CALL, CALLS, FOLLOW_UP, LS, MV, REQUEST
 from streakline.errors import ConfigError, DataError
 from streakline.rendering.family import FamilyRenderer
 from streakline.rendering.policy import RenderingPolicy
-from streakline.types import Message, Role
+from streakline.types import Message, Role, ToolCall
 
 
 def family_renderer(family="qwen3", **policy):
@@ -52,7 +52,23 @@ def test_qwen3_turns_are_read_back(message):
 
 def test_a_call_in_thinking_that_never_ends_is_no_call():
     text = '<think>\nMaybe:\n<tool_call>\n{"name": "ls"}\n</tool_call><|im_end|>'
-    assert QWEN.parse(QWEN.tokenizer.encode(text, add_special_tokens=False)).message.tool_calls == ()
+    ids = QWEN.tokenizer.encode(text, add_special_tokens=False)
+    assert QWEN.parse(ids).message.tool_calls == ()
+    assert QWEN.parse(ids, close_thinking=True).message.tool_calls == (ToolCall(name="ls"),)
+
+
+def test_a_family_that_the_library_reads_runs_and_closes_as_well():
+    renderer = family_renderer("prime-qwen3")  # XML calls
+    call = Message(role=Role.ASSISTANT, tool_calls=(ToolCall(name="ls", arguments={"depth": 1}),))
+    encode = renderer.tokenizer.encode
+    ids = (*encode("<think>\nSo", add_special_tokens=False), *renderer.completion(call))
+    draft, acted = renderer.parse(ids), renderer.parse(ids, close_thinking=True)
+    assert (draft.message.tool_calls, acted.message.tool_calls) == ((), call.tool_calls)
+    assert acted.message.thinking == "So"
+    assert draft.open_thinking
+    assert acted.open_thinking
+    closing = encode("</think>", add_special_tokens=False)
+    assert renderer.extension([RESULT], close_thinking=True) == (*closing, *renderer.extension([RESULT]))
 
 
 def test_llama_calls_are_its_own_json():

@@ -30,8 +30,8 @@ class FakeLibrary:
         return self.response
 
 
-def read(response, text=""):
-    return read_family_response(FakeLibrary(response), [1], prompt_ids=[0], text=text)
+def read(response, text="", **options):
+    return read_family_response(FakeLibrary(response), [1], prompt_ids=[0], text=text, **options)
 
 
 def test_calls_text_and_thinking_become_a_message():
@@ -57,3 +57,15 @@ def test_a_parser_that_fails_is_an_error_of_the_turn():
 def test_calls_in_thinking_that_never_ends_are_text():
     parsed = read(FakeResponse(tool_calls=[FakeCall("ls", {})]), text="Hi.<think>Maybe ls()")
     assert parsed.message == Message(role=Role.ASSISTANT, content="Hi.", thinking="Maybe ls()")
+    assert parsed.open_thinking
+
+
+def test_whole_calls_in_thinking_that_never_ends_count_where_it_is_closed_for_the_policy():
+    response = FakeResponse("", "Hm.", [FakeCall("ls", {}), FakeCall(None, {}, "missing_name")])
+    parsed = read(response, text="<think>Hm.ls()", close_thinking=True)
+    assert parsed.message == Message(role=Role.ASSISTANT, thinking="Hm.", tool_calls=(ToolCall(name="ls"),))
+    assert (parsed.errors, parsed.open_thinking) == ((), True)
+    assert read(response, text="<think>Hm.</think>ls()", close_thinking=True).errors != ()
+    thought = read(FakeResponse("", "Hm."), text="<think>Hm.", close_thinking=True)
+    assert (thought.message.thinking, thought.open_thinking) == ("Hm.", True)
+    assert read(RecursionError(), text="<think>{{", close_thinking=True).open_thinking

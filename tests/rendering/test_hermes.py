@@ -47,6 +47,35 @@ def test_a_call_inside_thinking_is_never_a_call(text):
     assert parse_assistant(text).message.tool_calls == ()
 
 
+@pytest.mark.parametrize("end", ["", "And so on.", "<tool_call>", "<think>", "</tool_call>"])
+def test_whole_calls_in_thinking_that_never_ends_are_calls_where_it_is_closed_for_the_policy(end):
+    text = f"Done.</tool_call><think>First {LS} then {block('x')}<think>{PWD}{end}"
+    parsed = parse_assistant(text, close_thinking=True)
+    assert parsed.open_thinking
+    assert parsed.message.tool_calls == (ToolCall(name="ls", arguments={"path": "a"}), ToolCall(name="pwd"))
+    assert parsed.message.content == "Done.</tool_call>"
+    assert parsed.message.thinking.startswith(f"First \n then {block('x')}")
+    # What is malformed in there is a thought; what was malformed before is not.
+    assert parsed.errors == ("Malformed tool call: </tool_call> without <tool_call>.",)
+
+
+@pytest.mark.parametrize("text", [f"<think>{LS}</think>", f"{LS}</think>Done.", f"<think>{LS}</think><think>Hm."])
+def test_calls_in_thinking_that_ends_are_drafts_whoever_closes_the_rest(text):
+    assert parse_assistant(text, close_thinking=True).message.tool_calls == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [("Hm.", False), (f"<think>{LS}", True), ("<think>a</think>", False), ("a</think><think>", True)],
+)
+def test_thinking_that_never_ends_is_noted(text, is_open):
+    assert parse_assistant(text).open_thinking is is_open
+
+
+def test_a_page_of_opening_tags_is_read_at_once():
+    assert parse_assistant("<think>" * 20_000 + LS, close_thinking=True).message.tool_calls != ()
+
+
 def test_thinking_opened_by_the_prompt_keeps_its_text():
     parsed = parse_assistant(f"A draft: {LS}\n</think>\n\nDone.")
     assert parsed.message.thinking == f"A draft: {LS}"
@@ -160,21 +189,22 @@ PIECES = st.sampled_from([*MARKERS, LS, "{", "}", '"', '{"name": "f", "arguments
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
-@given(TEXTS)
+@given(TEXTS, st.booleans())
 @settings(deadline=None)
-def test_no_text_raises_and_writing_what_was_read_is_stable(text):
-    parsed = parse_assistant(text)
-    again = parse_assistant(serialize_assistant(parsed.message))
+def test_no_text_raises_and_writing_what_was_read_is_stable(text, close_thinking):
+    parsed = parse_assistant(text, close_thinking=close_thinking)
+    again = parse_assistant(serialize_assistant(parsed.message), close_thinking=close_thinking)
     assert again.message == parsed.message
     assert bool(again.errors) == bool(parsed.errors)
+    assert parsed.open_thinking or parsed == parse_assistant(text)
 
 
-@given(TEXTS)
+@given(TEXTS, st.booleans())
 @settings(deadline=None)
-def test_nothing_inside_thinking_is_a_call(text):
+def test_nothing_inside_thinking_is_a_call(text, close_thinking):
     text = text.replace("</think>", "")
     assume("</think>" not in text)
-    parsed = parse_assistant(f"<think>{text}</think>Done.")
+    parsed = parse_assistant(f"<think>{text}</think>Done.", close_thinking=close_thinking)
     assert parsed.message.tool_calls == ()
     assert parsed.message.content == "Done."
     assert parsed.errors == ()

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tests.rendering.renderers import ALL, RENDERERS, TOOLS, template_renderer
 from tests.rendering.talk import CALL, REQUEST
 
-from streakline.types import Message, Role, ToolSchema
+from streakline.rendering.draft import TrajectoryDraft
+from streakline.types import Message, Role, Termination, ToolSchema
 
 # No quotes and no line ends, which some templates write as JSON.
 SPELLINGS = (
@@ -90,6 +91,31 @@ NEW_MESSAGES = st.lists(
     min_size=1,
     max_size=3,
 )
+
+
+SAMPLED = st.lists(st.integers(0, 255), max_size=20)
+
+
+@over_families
+@given(turns=st.lists(st.tuples(SAMPLED, NEW_MESSAGES, st.booleans()), min_size=1, max_size=3))
+@settings(deadline=None, max_examples=40)
+def test_masks_are_as_long_as_ids_and_true_on_what_was_sampled_alone_after_any_injection(family, turns):
+    renderer = RENDERERS[family]
+    draft = TrajectoryDraft(renderer.prompt([REQUEST], tools=()), terminator_id=renderer.terminator_id, is_sampled=True)
+    trained = []
+    closing = tuple(renderer.tokenizer.encode("</think>", add_special_tokens=False))
+    for ids, messages, close_thinking in turns:
+        sampled = (*ids, renderer.terminator_id)
+        draft.add_turn(sampled, message=CALL, user_turn=0, logprobs=[-1.0] * len(sampled))
+        trained.extend(sampled)
+        plain, injected = (renderer.extension(messages, close_thinking=flag) for flag in (False, close_thinking))
+        assert injected == (closing if close_thinking else ()) + plain
+        draft.extend(injected)
+    (sample,) = draft.finish(
+        task_id="t", termination=Termination.ANSWER, train_last_sample_only=False, messages=()
+    ).samples
+    assert len(sample.token_ids) == len(sample.loss_mask) == len(sample.logprobs_engine)
+    assert [i for i, mask in zip(sample.token_ids, sample.loss_mask, strict=True) if mask] == trained
 
 
 @over_families

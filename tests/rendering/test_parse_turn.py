@@ -11,9 +11,9 @@ TERMINATOR = TOKENIZER.convert_tokens_to_ids("<|im_end|>")
 BLOCK = '<tool_call>\n{"name": "ls"}\n</tool_call>'
 
 
-def read(text_or_ids, *, opens_thinking=False):
+def read(text_or_ids, **options):
     ids = ENCODER.encode(text_or_ids) if isinstance(text_or_ids, str) else text_or_ids
-    return parse_turn(ids, encoder=ENCODER, terminator_id=TERMINATOR, opens_thinking=opens_thinking)
+    return parse_turn(ids, encoder=ENCODER, terminator_id=TERMINATOR, **({"opens_thinking": False} | options))
 
 
 def test_ids_end_at_the_first_terminator():
@@ -41,6 +41,9 @@ def test_a_prompt_that_opened_thinking_is_taken_into_account():
     parsed = read(f"{BLOCK}</think>Done.", opens_thinking=True)
     assert parsed.message == Message(role=Role.ASSISTANT, thinking=BLOCK, content="Done.")
     assert read(f"So {BLOCK}", opens_thinking=True).message.tool_calls == ()
+    acted = read(f"So {BLOCK}", opens_thinking=True, close_thinking=True)
+    assert acted.message == Message(role=Role.ASSISTANT, thinking="So", tool_calls=(ToolCall(name="ls"),))
+    assert acted.open_thinking
 
 
 @pytest.mark.parametrize("text", ["\ue000", "\ue0003\ue001", "\ue000\ue001 <|im_end|>"])

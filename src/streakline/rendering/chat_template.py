@@ -66,13 +66,14 @@ class ChatTemplateRenderer(Renderer):
             )
         return ids
 
-    def parse(self, token_ids: Sequence[int]) -> ParsedAssistant:
+    def parse(self, token_ids: Sequence[int], *, close_thinking: bool = False) -> ParsedAssistant:
         """Read a sampled turn; see `Renderer.parse` and `parse_turn`."""
         return parse_turn(
             token_ids,
             encoder=self._encoder,
             terminator_id=self._terminator_id,
             opens_thinking=self._format.opens_thinking,
+            close_thinking=close_thinking,
         )
 
     def _encode_opening(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:

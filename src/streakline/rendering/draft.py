@@ -83,6 +83,10 @@ class TrajectoryDraft:
         """Attach the results of the last turn's calls."""
         self._turns[-1] = replace(self._turns[-1], results=tuple(results))
 
+    def mark_thinking_closed(self) -> None:
+        """Note that the last turn left its thinking open, and that what follows it closes it."""
+        self._turns[-1] = replace(self._turns[-1], closed_thinking=True)
+
     def extend(self, token_ids: Sequence[int]) -> None:
         """Append injected text."""
         self._samples[-1].append(token_ids, trained=False)

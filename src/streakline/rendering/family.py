@@ -32,7 +32,9 @@ class FamilyRenderer(Renderer):
     """Renders as the `renderers` library does for a model family.
 
     It brings formats that the Hermes parser can't read (GLM, Kimi, gpt-oss, Llama 3's JSON calls). A family that writes
-    Hermes blocks is parsed by our own parser, which is stricter on drafts inside thinking.
+    Hermes blocks is parsed by our own parser, which is stricter on drafts inside thinking. Thinking that is not in
+    `<think>` tags (gpt-oss's channels) ends with its message, so there `close_thinking` has nothing to close. A family
+    whose generation prompt opens thinking is refused: an answer without thinking can't follow it.
 
     Raises:
         ConfigError: If the family is unknown, can't go on from a sampled turn, or lacks its special tokens.
@@ -53,12 +55,24 @@ class FamilyRenderer(Renderer):
         self._hermes = parse_assistant(self._decode_turn(self.completion(_CALL))).message == _CALL
         self.extension([Message(role=Role.USER, content="Next.")])
 
-    def parse(self, token_ids: Sequence[int]) -> ParsedAssistant:
+    def parse(self, token_ids: Sequence[int], *, close_thinking: bool = False) -> ParsedAssistant:
         """Read a sampled turn; see `Renderer.parse`."""
         if self._hermes:
-            return parse_turn(token_ids, encoder=self._encoder, terminator_id=self._terminator_id, opens_thinking=False)
+            return parse_turn(
+                token_ids,
+                encoder=self._encoder,
+                terminator_id=self._terminator_id,
+                opens_thinking=False,
+                close_thinking=close_thinking,
+            )
         ids = until_terminator(token_ids, self._terminator_id)
-        return read_family_response(self._library, ids, prompt_ids=self._opening, text=self._encoder.decode(ids))
+        return read_family_response(
+            self._library,
+            ids,
+            prompt_ids=self._opening,
+            text=self._encoder.decode(ids),
+            close_thinking=close_thinking,
+        )
 
     def _encode_opening(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
         specs = [self._encoder.escape_json(_as_json(tool)) for tool in tools]

@@ -15,32 +15,43 @@ if TYPE_CHECKING:
 
 
 def read_family_response(
-    library: LibraryRenderer, token_ids: Sequence[int], *, prompt_ids: Sequence[int], text: str
+    library: LibraryRenderer,
+    token_ids: Sequence[int],
+    *,
+    prompt_ids: Sequence[int],
+    text: str,
+    close_thinking: bool = False,
 ) -> ParsedAssistant:
     """Let the library parse a turn of its family. Never raises because of what was sampled.
 
     `token_ids` come without the terminator, `text` is what they decode to, and the prompt ends as the real one does.
-    Calls that could not be read, or stand in thinking that never ends, become errors or text.
+    Calls that could not be read become errors. In thinking that never ends all are text, unless `close_thinking` takes
+    the whole ones for calls.
     """
+    is_open = text.count(THINK_OPEN) > text.count(THINK_CLOSE)
     try:
         response = library.parse_response(list(token_ids), prompt_ids=list(prompt_ids))
     except Exception as error:  # The parser is not ours, and a turn that it can't read is data.
         return ParsedAssistant(
             message=Message(role=Role.ASSISTANT, content=text),
             errors=(f"Malformed tool call: {type(error).__name__}.",),
+            open_thinking=is_open,
         )
-    if text.count(THINK_OPEN) > text.count(THINK_CLOSE):
+    parsed = [_read_call(call) for call in response.tool_calls]
+    calls = tuple(call for item in parsed for call in item.message.tool_calls)
+    if is_open and not (close_thinking and calls):
         # Some of the library's parsers execute a call drafted in thinking that was never closed.
         before, _, thinking = text.rpartition(THINK_OPEN)
-        return ParsedAssistant(message=Message(role=Role.ASSISTANT, content=before.strip(), thinking=thinking.strip()))
-    parsed = [_read_call(call) for call in response.tool_calls]
+        message = Message(role=Role.ASSISTANT, content=before.strip(), thinking=thinking.strip())
+        return ParsedAssistant(message=message, open_thinking=True)
     message = Message(
         role=Role.ASSISTANT,
         content=(response.content or "").strip(),
         thinking=(response.reasoning_content or "").strip(),
-        tool_calls=tuple(call for item in parsed for call in item.message.tool_calls),
+        tool_calls=calls,
     )
-    return ParsedAssistant(message=message, errors=tuple(error for item in parsed for error in item.errors))
+    errors = () if is_open else tuple(error for item in parsed for error in item.errors)
+    return ParsedAssistant(message=message, errors=errors, open_thinking=is_open)
 
 
 def _read_call(call: ParsedToolCall) -> ParsedAssistant:

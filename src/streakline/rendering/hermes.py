@@ -34,14 +34,19 @@ class ParsedAssistant:
     """The turn: thinking, text, and the calls that could be read. Malformed blocks stay in its text."""
     errors: tuple[str, ...] = ()
     """One text a malformed block, in order, to be fed back to the policy; empty = nothing was malformed."""
+    open_thinking: bool = False
+    """Whether its thinking never ends."""
 
 
-def parse_assistant(text: str) -> ParsedAssistant:
+def parse_assistant(text: str, *, close_thinking: bool = False) -> ParsedAssistant:
     r"""Read a decoded turn without its terminator. Never raises.
 
     A call inside thinking is a draft and no call. A `</think>` without its opening tag means that the prompt opened
     the thinking, so all that stands before it is thinking. A block that is not closed is malformed, however valid its
     JSON: the policy was cut off, or went on writing.
+
+    With `close_thinking`, a whole call in thinking that never ends is a call: the policy acted without closing it. What
+    else stands there, malformed blocks too, is thinking.
 
     Example:
         >>> parsed = parse_assistant('Hm.<tool_call>{"name": "ls", "arguments": "{\\"a\\": true}"}</tool_call>')
@@ -50,19 +55,21 @@ def parse_assistant(text: str) -> ParsedAssistant:
         >>> parse_assistant("<tool_call>ls()</tool_call>").errors
         ('Malformed tool call: Expecting value at character 0.',)
     """
-    scan = _Scan(text)
+    scan = _Scan(text, close_thinking=close_thinking)
     position = 0
     while match := _MARKER.search(text, position):
         scan.content.append(text[position : match.start()])
         position = scan.step(match.group(), match.start(), match.end())
     scan.content.append(text[position:])
+    if scan.opened is not None:
+        scan.end_thinking(*scan.opened)
     message = Message(
         role=Role.ASSISTANT,
         content="".join(scan.content).strip(),
         thinking="\n".join(scan.thinking).strip(),
         tool_calls=tuple(scan.calls),
     )
-    return ParsedAssistant(message=message, errors=tuple(scan.errors))
+    return ParsedAssistant(message=message, errors=tuple(scan.errors), open_thinking=scan.opened is not None)
 
 
 def serialize_calls(calls: Sequence[ToolCall]) -> str:
@@ -86,6 +93,8 @@ class _Scan:
     """What has been read so far; `step` handles one marker and returns where to go on."""
 
     text: str
+    close_thinking: bool
+    opened: tuple[int, int] | None = None  # parts of the content and errors before thinking that never ends
     content: list[str] = field(default_factory=list)
     thinking: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -102,9 +111,20 @@ class _Scan:
 
     def _read_thinking(self, end: int) -> int:
         self._leave_gap()
-        close = self.text.find(THINK_CLOSE, end)
-        self.thinking.append(self.text[end:] if close < 0 else self.text[end:close])
-        return len(self.text) if close < 0 else close + len(THINK_CLOSE)
+        close = self.text.find(THINK_CLOSE, end) if self.opened is None else -1
+        if close >= 0:
+            self.thinking.append(self.text[end:close])
+            return close + len(THINK_CLOSE)
+        self.opened = self.opened or (len(self.content), len(self.errors))
+        if self.close_thinking:
+            return end
+        self.content.append(self.text[end:])
+        return len(self.text)
+
+    def end_thinking(self, num_parts: int, num_errors: int) -> None:
+        """Count what was read since thinking began as thinking, but for the calls."""
+        self.thinking.append("".join(self.content[num_parts:]))
+        del self.content[num_parts:], self.errors[num_errors:]
 
     def _take_back(self, start: int, end: int) -> int:
         self.content, self.calls, self.errors = [], [], []

@@ -17,15 +17,21 @@ def until_terminator(token_ids: Sequence[int], terminator_id: int) -> list[int]:
 
 
 def parse_turn(
-    token_ids: Sequence[int], *, encoder: GuardedEncoder, terminator_id: int, opens_thinking: bool
+    token_ids: Sequence[int],
+    *,
+    encoder: GuardedEncoder,
+    terminator_id: int,
+    opens_thinking: bool,
+    close_thinking: bool = False,
 ) -> ParsedAssistant:
     """Read a sampled turn in the Hermes format, up to its first terminator. Never raises because of what was sampled.
 
     Where `<tool_call>` or `<think>` is a token of the vocabulary, only that token counts: the same characters written
-    by other tokens are text. With `opens_thinking`, the generation prompt left thinking open.
+    by other tokens are text. With `opens_thinking`, the generation prompt left thinking open. `close_thinking` is that
+    of `parse_assistant`.
     """
     text = encoder.decode_escaped(until_terminator(token_ids, terminator_id))
-    parsed = parse_assistant(f"{THINK_OPEN}{text}" if opens_thinking else text)
+    parsed = parse_assistant(f"{THINK_OPEN}{text}" if opens_thinking else text, close_thinking=close_thinking)
     return replace(parsed, message=map_message(parsed.message, encoder.unescape))
 
 

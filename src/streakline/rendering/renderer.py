@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from transformers import PreTrainedTokenizerFast
 
 from streakline.errors import ConfigError, DataError
-from streakline.rendering.hermes import ParsedAssistant
+from streakline.rendering.encoder import GuardedEncoder
+from streakline.rendering.hermes import THINK_CLOSE, ParsedAssistant
 from streakline.rendering.history import format_results, shown_history, split_turns
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.tools import announce_tools, order_tools
@@ -29,7 +30,9 @@ class Renderer(ABC):
         <|im_start|>assistant                        <|im_start|>assistant
     """
 
-    _terminator_id: int  # Found by each subclass when it is built.
+    # Found by each subclass when it is built.
+    _terminator_id: int
+    _encoder: GuardedEncoder
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> None:
         self._tokenizer = tokenizer
@@ -93,19 +96,26 @@ class Renderer(ABC):
             raise DataError(f"Expected an assistant message, but got role {message.role.value!r}")
         return tuple(self._encode_completion(message))
 
-    def extension(self, messages: Sequence[Message], *, new_tools: Sequence[ToolSchema] = ()) -> tuple[int, ...]:
+    def extension(
+        self, messages: Sequence[Message], *, new_tools: Sequence[ToolSchema] = (), close_thinking: bool = False
+    ) -> tuple[int, ...]:
         """Render what goes right after a terminator: separator, new tool and user messages, next generation prompt.
 
-        `new_tools`, revealed with the messages, are told as a block of text in the user message. Gives [T] token ids.
+        `new_tools`, revealed with the messages, are told as a block of text in the user message. With `close_thinking`,
+        a `</think>` comes before everything else. Gives [T] token ids.
         """
         if self._policy.template == "context":
             raise ConfigError("Expected `template` to be 'native' for an extension, but got 'context'")
         shown = format_results(announce_tools(messages, new_tools, policy=self._policy), policy=self._policy)
-        return tuple(self._encode_extension(shown))
+        closing = self._encoder.encode(THINK_CLOSE) if close_thinking else []
+        return (*closing, *self._encode_extension(shown))
 
     @abstractmethod
-    def parse(self, token_ids: Sequence[int]) -> ParsedAssistant:
-        """Read a sampled turn up to its first terminator. Never raises because of what was sampled."""
+    def parse(self, token_ids: Sequence[int], *, close_thinking: bool = False) -> ParsedAssistant:
+        """Read a sampled turn up to its first terminator. Never raises because of what was sampled.
+
+        With `close_thinking`, whole calls in thinking that never ends are calls; else nothing in thinking is one.
+        """
 
     def digest(self) -> str:
         """Identity of the rendering: SHA-256 over policy, template and terminator, as 64 hexadecimal digits."""

@@ -34,6 +34,9 @@ class EpisodeConfig:
     """Repetitions of a call, in a row and with the same result, at which an episode ends: 2 = the third time."""
     max_result_tokens: int = 512
     """Budget of one tool result; a longer one is shortened, and says so."""
+    close_thinking: bool = True
+    """Whether thinking that a turn leaves open is closed in the text behind the turn, so that the policy moves on, and
+    whole calls in it are run (paper B). False = it stays open, and what it holds is no call."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -101,6 +104,7 @@ class Episode:
         )
         self._user_turn = 0
         self._turns_of_request = 0
+        self._closes_thinking = False
         self._weight_version = 0
         self._termination: Termination | None = None
         self._detail = ""
@@ -126,7 +130,8 @@ class Episode:
         self.generated_tokens += len(completion.token_ids)
         if completion.finish_reason == "error" or not completion.token_ids:
             return self._end(Termination.ENGINE_ERROR, completion.error or "The engine returned no token")
-        parsed = self._renderer.parse(completion.token_ids)
+        parsed = self._renderer.parse(completion.token_ids, close_thinking=self._config.close_thinking)
+        self._closes_thinking = parsed.open_thinking and self._config.close_thinking
         self._messages.append(parsed.message)
         self._turns_of_request += 1
         if self._draft.add_turn(
@@ -189,7 +194,7 @@ class Episode:
     ) -> GenerationRequest | None:
         """Show the policy new messages, unless they leave it no room: then they are not part of the sample."""
         if self._renderer.extends(messages):
-            injected = self._renderer.extension(messages, new_tools=new_tools)
+            injected = self._renderer.extension(messages, new_tools=new_tools, close_thinking=self._closes_thinking)
             if self._is_out_of_room(self._draft.num_tokens + len(injected), overflow):
                 return None
             self._draft.extend(injected)
@@ -199,6 +204,8 @@ class Episode:
             if self._is_out_of_room(len(prompt), overflow):
                 return None
             self.injected_tokens += self._draft.continue_from(prompt)
+        if self._closes_thinking:
+            self._draft.mark_thinking_closed()
         return self._request(overflow)
 
     def _request(self, overflow: Termination) -> GenerationRequest | None:
