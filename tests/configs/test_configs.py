@@ -128,11 +128,27 @@ def test_a_part_alone_is_what_its_folder_says(path, kind):
     assert parser.instantiate_classes(parser.parse_args([f"--part={path}"])).part is not None
 
 
-@pytest.mark.parametrize("path", files("cache"), ids=name)
-def test_a_build_of_a_cache_names_its_command_and_task_sets(path):
-    assert f"# python tools/build_cache.py --config {path.relative_to(ROOT)}" in path.read_text(encoding="utf-8")
-    parser = runpy.run_path(str(ROOT / "tools" / "build_cache.py"))["make_parser"]()
+@pytest.mark.parametrize(
+    ("tool", "path"),
+    [(tool, path) for tool, folder in (("build", "cache"), ("audit", "audit")) for path in files(folder)],
+    ids=str,
+)
+def test_a_build_or_audit_of_a_cache_names_its_command_and_task_sets(tool, path):
+    command = f"# python tools/{tool}_cache.py --config {path.relative_to(ROOT)}\n"
+    assert path.read_text(encoding="utf-8").startswith(command)
+    parser = runpy.run_path(str(ROOT / "tools" / f"{tool}_cache.py"))["make_parser"]()
     assert parser.instantiate(parser.parse_args([f"--config={path}"])).tasks
+
+
+def test_the_audited_part_of_bfcl_is_what_its_cache_leaves_out():
+    cache, audit = (
+        yaml.safe_load((CONFIGS / path).read_text()) for path in ("cache/bfcl_part.yaml", "audit/bfcl.yaml")
+    )
+    windows = [[each["init_args"] for each in config["tasks"]] for config in (cache, audit)]
+    kept, held_out = ({i for at in part for i in range(at["offset"], at["offset"] + at["limit"])} for part in windows)
+    assert audit["cache"] == cache["out"]
+    assert kept.isdisjoint(held_out)
+    assert kept | held_out == set(range(199))
 
 
 @pytest.mark.parametrize("path", files("data"), ids=name)
@@ -141,7 +157,7 @@ def test_each_data_part_is_drawn_in_by_an_experiment(path):
 
 
 def test_every_file_lies_in_a_folder_that_a_test_looks_into():
-    known = {"base.yaml", *PART_TYPES, "experiment", "debug", "ablation", "data", "cache"}
+    known = {"base.yaml", *PART_TYPES, "experiment", "debug", "ablation", "data", "cache", "audit"}
     assert {path.relative_to(CONFIGS).parts[0] for path in CONFIGS.rglob("*.yaml")} <= known
 
 

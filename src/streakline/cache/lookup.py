@@ -37,7 +37,7 @@ _SEARCHED_BY_AGE = 64
 """Neighbours that are looked at where some may be too old."""
 _REMEMBERED = 4096
 """Calls whose results in other states are kept, since `ls` may have thousands; names whose close ones are."""
-_INDEXED_SIMILARITY = 0.4
+INDEXED_SIMILARITY = 0.4
 """Least similarity that an index finds; one index serves all higher thresholds."""
 _UNKNOWN_STATE = b"unknown"
 """Digest that no entry has: a stateful tool that is asked without a state has no exact result."""
@@ -329,5 +329,5 @@ def open_cache(store: CacheStore, *, options: CacheOptions) -> ToolCache:
         return ToolCache(store, options=options)
     from streakline.cache.index import open_index  # loads FAISS
 
-    index = open_index(store, min_similarity=min(_INDEXED_SIMILARITY, options.threshold))
+    index = open_index(store, min_similarity=min(INDEXED_SIMILARITY, options.threshold))
     return ToolCache(store, index=index, options=options)

@@ -62,6 +62,32 @@ def wilson(successes: int, *, trials: int, level: float = 0.95) -> Interval:
     return Interval(estimate=successes / trials, low=float(low), high=float(high), count=trials, level=level)
 
 
+def clustered_share(values: Mapping[str, Sequence[bool]], *, level: float = 0.95) -> Interval:
+    """Share of successes among trials that come in clusters; an interval that is sound at few tasks too.
+
+    `values` maps a task's id to the outcomes of its trials. Wilson's interval is taken at the number of independent
+    trials that would give the share the variance which it has over tasks, less for few tasks (Korn and Graubard, 1998).
+    Where all trials agree, that variance can't be seen, and each task counts as one trial.
+
+    Raises:
+        DataError: If there is no trial.
+    """
+    _require_level(level)
+    counts = np.asarray([(sum(each), len(each)) for each in values.values() if each], dtype=np.float64)
+    num_tasks, (successes, trials) = len(counts), counts.reshape(-1, 2).sum(axis=0)
+    if not num_tasks:
+        raise DataError("Expected at least one trial for an interval, but got none")
+    share = successes / trials
+    effective = float(num_tasks)
+    if num_tasks > 1 and 0 < share < 1:
+        residuals = counts[:, 0] - share * counts[:, 1]
+        variance = num_tasks / (num_tasks - 1) * float(np.square(residuals).sum()) / trials**2
+        effective = share * (1 - share) / max(variance, share * (1 - share) / trials)
+        effective *= (stats.norm.ppf((1 + level) / 2) / stats.t.ppf((1 + level) / 2, df=num_tasks - 1)) ** 2
+    low, high = proportion_confint(share * effective, effective, alpha=1 - level, method="wilson")
+    return Interval(estimate=float(share), low=float(low), high=float(high), count=num_tasks, level=level)
+
+
 def mean_interval(values: Mapping[str, Sequence[float]], *, level: float = 0.95) -> Interval:
     """Mean over tasks of the per-task mean, with a t interval over tasks.
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from streakline.evaluation.by_kind import KindChange
 from streakline.evaluation.comparison import Change, ScoreComparison
 from streakline.evaluation.intervals import Interval
+from streakline.evaluation.tables import markdown_table
 from streakline.types import JSON
-
-_WIDTH = 110
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +81,13 @@ def render_report(run: QuickstartRun) -> str:
     sections = [
         f"Success on {run.comparison.sampled.difference.count} held-out tasks, with 95% intervals over tasks "
         f"(seed {run.seed}, demonstrations: {run.arm})",
-        _print(_success_table(run.comparison)),
+        _success_table(run.comparison),
         _verdict(run.comparison),
         "By kind of request. `*`: changed significantly (sign-flip test, 5% after Holm's correction).",
-        _print(_kind_table(run)),
+        _kind_table(run),
         _describe_corruptions(run.corruptions),
         "Time, process starts included",
-        _print(_time_table(run)),
+        _time_table(run),
         _zero_variance(run.zero_variance_first_epoch),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -105,11 +99,15 @@ def _kind_row(change: KindChange) -> JSON:
     return row
 
 
-def _success_table(comparison: ScoreComparison) -> Table:
-    table = _table("decoding", "after SFT", "after GRPO", "difference, same tasks")
-    for label, change in (("sampled", comparison.sampled), ("greedy", comparison.greedy)):
-        table.add_row(label, str(change.before), str(change.after), _signed(change.difference))
-    return table
+def _success_table(comparison: ScoreComparison) -> str:
+    changes = {"sampled": comparison.sampled, "greedy": comparison.greedy}
+    return markdown_table(
+        ("decoding", "after SFT", "after GRPO", "difference, same tasks"),
+        [
+            (label, str(change.before), str(change.after), _signed(change.difference))
+            for label, change in changes.items()
+        ],
+    )
 
 
 def _verdict(comparison: ScoreComparison) -> str:
@@ -129,19 +127,21 @@ def _verdict_on(label: str, change: Change) -> str:
     return f"{label} success: no change can be told from chance, the interval of the difference holds 0."
 
 
-def _kind_table(run: QuickstartRun) -> Table:
-    table = _table("kind", "tasks", "sampled", "greedy", "wrong demonstrations")
+def _kind_table(run: QuickstartRun) -> str:
+    rows = []
     greedy = {change.kind: change for change in run.comparison.greedy.kinds}
     for change in run.comparison.sampled.kinds:
         corruption = run.corruptions.get(change.kind)
-        table.add_row(
-            change.kind,
-            str(change.num_tasks),
-            _arrow(change),
-            _arrow(greedy[change.kind]) if change.kind in greedy else "-",
-            f"{corruption.share:.0%} {corruption.habit}" if corruption and corruption.share else "none",
+        rows.append(
+            (
+                change.kind,
+                str(change.num_tasks),
+                _arrow(change),
+                _arrow(greedy[change.kind]) if change.kind in greedy else "-",
+                f"{corruption.share:.0%} {corruption.habit}" if corruption and corruption.share else "none",
+            )
         )
-    return table
+    return markdown_table(("kind", "tasks", "sampled", "greedy", "wrong demonstrations"), rows)
 
 
 def _describe_corruptions(corruptions: Mapping[str, Corruption]) -> str:
@@ -158,16 +158,12 @@ def _describe_corruptions(corruptions: Mapping[str, Corruption]) -> str:
     return "\n".join(lines)
 
 
-def _time_table(run: QuickstartRun) -> Table:
-    table = _table("stage", "seconds", "share")
+def _time_table(run: QuickstartRun) -> str:
     total = sum(run.stage_seconds.values())
-    for stage, seconds in run.stage_seconds.items():
-        table.add_row(stage, f"{seconds:.0f}", f"{seconds / total:.0%}" if total else "-")
-    table.add_row("all", f"{total:.0f}", "100%")
-    for part, seconds in run.grpo_seconds.items():
-        if round(seconds):
-            table.add_row(f"of GRPO: {part}", f"{seconds:.0f}", f"{seconds / total:.0%}" if total else "-")
-    return table
+    parts = {f"of GRPO: {part}": seconds for part, seconds in run.grpo_seconds.items() if round(seconds)}
+    shown = {**run.stage_seconds, "all": total, **parts}
+    rows = [(name, f"{value:.0f}", f"{value / total:.0%}" if total else "-") for name, value in shown.items()]
+    return markdown_table(("stage", "seconds", "share"), rows)
 
 
 def _zero_variance(share: float) -> str:
@@ -185,16 +181,3 @@ def _arrow(change: KindChange) -> str:
 
 def _signed(interval: Interval) -> str:
     return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
-
-
-def _table(*titles: str) -> Table:
-    table = Table(box=box.MARKDOWN, show_edge=True)
-    for index, title in enumerate(titles):
-        table.add_column(title, justify="left" if index == 0 else "right", no_wrap=True)
-    return table
-
-
-def _print(table: Table) -> str:
-    text = io.StringIO()
-    Console(file=text, width=_WIDTH, color_system=None, force_terminal=False).print(table)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines() if line.strip())
