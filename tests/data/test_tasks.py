@@ -1,8 +1,13 @@
 import pytest
-from tests.fixtures.tiny_agents import EchoEnvironment, task_set
+from mlflow.tracking import MlflowClient
+from tests.fixtures.tiny_agents import EchoEnvironment, grpo_module, policy_folder, task_data, task_set, trainer
 
+from streakline.cache.database import SCHEMA_VERSION
 from streakline.cache.lookup import CacheOptions
-from streakline.cache.store import CacheStore, NewEntry
+from streakline.cache.state import ToolKind, ToolTraits
+from streakline.cache.store import CacheStore, NewEntry, ToolRecord
+from streakline.callbacks.mlflow_logger import RunLogger
+from streakline.callbacks.run_identity import RunIdentity
 from streakline.data.tasks import TaskDataModule
 from streakline.environment.cached import CachedTools
 from streakline.environment.live import LiveEnvironment
@@ -135,6 +140,35 @@ def test_a_missing_cache_is_said_before_training_begins(tmp_path):
     data = TaskDataModule(train=ToolWorldTaskSet(4, split="train"), tools=CachedTools(str(tmp_path / "none.sqlite")))
     with pytest.raises(CacheError, match=r"none\.sqlite"):
         data.setup("fit")
+
+
+def test_the_run_knows_which_cache_it_trained_on(tmp_path, mlflow_store):
+    path = tmp_path / "cache.sqlite"
+    with CacheStore.open(path) as store:
+        store.add(
+            [NewEntry(tool=tool, arguments={}, result=1, recorded_at=0.0) for tool in ("look_up", "ls", "now", "touch")]
+        )
+        store.set_tool("now", ToolRecord(traits=ToolTraits(kind=ToolKind.VOLATILE)))
+        for name in ("ls", "touch"):
+            traits = ToolTraits(kind=ToolKind.STATEFUL, state="files", writes=name == "touch")
+            store.set_tool(name, ToolRecord(traits=traits))
+        digest = store.digest()
+    options = CacheOptions(fuzzy=False, best_effort="most_frequent")
+    module = grpo_module(policy_folder(tmp_path / "policy"))
+    logger = RunLogger(RunIdentity(experiment="exp", name="one"))
+    run = trainer(tmp_path, logger=logger, max_steps=1)
+    run.fit(module, datamodule=task_data(tools=CachedTools(str(path), options=options)))
+
+    params = MlflowClient(mlflow_store).get_run(logger.run_id).data.params
+    assert {name: value for name, value in params.items() if name.startswith("cache.")} == {
+        "cache.mode": "frozen",
+        "cache.entries": "4",
+        "cache.tools.pure": "1",
+        "cache.tools.stateful": "2",
+        "cache.tools.volatile": "1",
+        "cache.digest": digest,
+        "cache.schema_version": str(SCHEMA_VERSION),
+    }
 
 
 def test_the_checkpoint_holds_position_and_cache_and_goes_on_with_the_same_cache_alone(cached_tools):

@@ -392,6 +392,10 @@ def test_a_negative_latency_is_refused():
         CachedTools("x", latency_s=-1)
 
 
+def test_without_a_store_there_is_nothing_to_say_of_one(tmp_path):
+    assert CachedTools(str(tmp_path / "none.sqlite"), mode="live").statistics() == {"mode": "live"}
+
+
 def test_a_config_can_build_it():
     def run(*, tools: CachedTools) -> CachedTools:
         return tools

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from streakline.metrics.rollout import RolloutMetrics
@@ -66,6 +68,15 @@ def test_a_graded_reward_is_a_success_from_the_threshold_on():
     values = metrics.compute()
 
     assert (values["success"], values["reward"], values["all_correct"], values["all_wrong"]) == (0.5, 0.5, 0.0, 0.0)
+
+
+def test_turns_whose_thinking_was_closed_are_counted():
+    closed = _trajectory(1.0)
+    closed = replace(closed, turns=(replace(closed.turns[0], closed_thinking=True),))
+    metrics = RolloutMetrics()
+    metrics.update([_group(closed, _trajectory(0.0)), _group(closed)])
+
+    assert metrics.compute()["closed_thinking"] == 2
 
 
 def test_reset_forgets():

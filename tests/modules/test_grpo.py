@@ -17,9 +17,13 @@ from tests.fixtures.tiny_agents import (
     task_set,
     trainer,
 )
+from tests.fixtures.tokenizers import byte_tokenizer
 
+from streakline.cache.lookup import CacheOptions
+from streakline.cache.store import CacheStore, NewEntry
 from streakline.data.rows import rows_of
 from streakline.data.tasks import TaskDataModule
+from streakline.environment.cached import CachedTools
 from streakline.errors import ConfigError, DataError
 from streakline.modules import buffer
 from streakline.modules.grpo_config import GRPOConfig
@@ -27,8 +31,9 @@ from streakline.policy.config import LoraConfig, PolicyConfig
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rollout.episode import EpisodeConfig
 from streakline.rollout.sampling import SamplingPolicy
+from streakline.rollout.scripted import ScriptedEngine
 from streakline.tasks.base import ListTaskSet
-from streakline.types import Message, Role
+from streakline.types import Message, Role, ToolSchema
 
 
 @pytest.fixture(scope="module")
@@ -312,13 +317,48 @@ def test_every_step_logs_what_happened(folder, tmp_path):
     expected = {
         "train/reward", "train/success", "train/zero_variance", "train/all_correct", "train/all_wrong",
         "train/trained_tokens", "train/ratio", "train/clipped", "train/kl", "train/grad_norm", "train/entropy",
-        "train/tokens", "train/turns", "train/termination/length", "train/engine_gap", "train/rollout_step",
+        "train/tokens", "train/turns", "train/closed_thinking", "train/termination/length", "train/engine_gap",
+        "train/rollout_step",
         "time/rollout", "time/tool", "time/reward", "time/reference", "time/update",
         "time/trained_tokens_per_second", "time/sampled_tokens_per_second",
     }  # fmt: skip
     for step in record.metrics:
         assert expected <= step.keys()
     assert record.metrics[0]["train/grad_norm"] > 0
+
+
+@pytest.mark.parametrize("mode", ["frozen", "live"])
+def test_where_a_cache_answers_every_step_logs_where_results_came_from(folder, tmp_path, mode):
+    with CacheStore.open(tmp_path / "cache.sqlite") as store:
+        store.add([NewEntry(tool="look_up", arguments={"word": "a"}, result="A", recorded_at=0.0)])
+    tools = CachedTools(
+        str(tmp_path / "cache.sqlite"), mode=mode, options=CacheOptions(fuzzy=False, best_effort="most_frequent")
+    )
+    # Two exact results and one of another call in each rollout of the first step, no call in those after it.
+    blocks = [f'<tool_call>{{"name": "look_up", "arguments": {{"word": "{word}"}}}}</tool_call>' for word in "aab"]
+    written = iter(["".join(blocks)] * 8)
+    tokenizer = byte_tokenizer("hermes_chatml")
+    module = grpo_module(
+        folder,
+        engine=lambda model, terminators: ScriptedEngine(
+            lambda prompt, row: next(written, "Hm."), tokenizer=tokenizer, terminator_ids=terminators
+        ),
+        sampling=SamplingPolicy(max_new_tokens=400, max_tokens=900),
+        grpo=_config(updates_per_rollout=2, drop_zero_variance_groups=False),
+    )
+    look_up = ToolSchema(name="look_up", parameters={"type": "object", "properties": {"word": {"type": "string"}}})
+    tasks = ListTaskSet([replace(item, tools=(look_up,)) for item in task_set(4).tasks()])
+    record = fit(module, TaskDataModule(tasks, tools=tools, batch_size=2), tmp_path)
+
+    assert len({frozenset(step) for step in record.metrics}) == 1
+    first, *_, last = record.metrics
+    if mode == "live":
+        assert "train/tier/live" not in first
+        return
+    assert (first["train/tier/exact"], first["train/tier/best_effort"]) == pytest.approx((2 / 3, 1 / 3))
+    assert first["train/worst_tier/best_effort"] == last["train/worst_tier/live"] == 1.0
+    assert sum(value for name, value in first.items() if name.startswith("train/similarity/")) == pytest.approx(1.0)
+    assert record.metrics[1]["train/tier/exact"] == first["train/tier/exact"]
 
 
 def test_a_checkpoint_of_another_architecture_is_one_clear_line(folder, tmp_path):

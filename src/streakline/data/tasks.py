@@ -76,12 +76,14 @@ class TaskDataModule(AgentDataModule):
         self._seed = seed
 
     def setup(self, stage: str) -> None:
-        """Collect the tasks that the stage needs."""
+        """Collect the tasks that the stage needs; the run's logger gets to know the cache, under `cache.`."""
         super().setup(stage)
         if stage == "fit" and stage not in self._tasks:
             self._tasks[stage] = collect_tasks(self._train)
             if self._tools is not None:
-                self._tools.open()
+                statistics = self._tools.statistics()
+                for logger in self.trainer.loggers if self.trainer else ():
+                    logger.log_hyperparams({"cache": statistics})
         if stage == "validate":
             self._require(stage)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias, final
@@ -248,6 +249,15 @@ class CachedTools:
         """Digest of what the store holds; empty in mode `live`."""
         cache = self.open()
         return cache.store.digest() if cache else ""
+
+    def statistics(self) -> dict[str, JSON]:
+        """What answers, for the record of a run: counts, digest, schema version; in mode `live` the mode alone."""
+        cache = self.open()
+        if cache is None:
+            return {"mode": self._mode}
+        kinds = Counter(record.traits.kind.value for record in cache.store.tools().values())
+        tools: dict[str, JSON] = {kind.value: kinds[kind.value] for kind in ToolKind}
+        return {"mode": self._mode, "entries": cache.store.num_entries, "tools": tools, **self.state_dict()}
 
     def state_dict(self) -> dict[str, str | int]:
         """Digest and schema version of the store, wherever it lies."""

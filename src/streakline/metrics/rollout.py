@@ -22,6 +22,7 @@ _SUMS = (
     "failed_calls",
     "tokens",
     "sampled_tokens",
+    "closed_thinking",
     "groups",
     "zero_variance",
     "all_correct",
@@ -35,8 +36,9 @@ class RolloutMetrics(Metric):
 
     Values after `compute`: `reward` and `success` over scored trajectories, `unscored` share; the number of
     `trajectories`, and for each of them `turns`, `calls`, `tokens` (of all samples) and `sampled_tokens` (those the
-    policy wrote and can be trained on); `failed_calls` share of calls; share of groups with `zero_variance`,
-    `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1. A mean over nothing is nan.
+    policy wrote and can be trained on); `failed_calls` share of calls; `closed_thinking`, the number of turns whose
+    thinking was closed for the policy; share of groups with `zero_variance`, `all_correct`, `all_wrong`; and
+    `termination/<reason>` shares that sum to 1. A mean over nothing is nan.
     """
 
     full_state_update = False
@@ -76,6 +78,7 @@ class RolloutMetrics(Metric):
             "reward": share("reward", of="scored"),
             "success": share("success", of="scored"),
             "trajectories": sums["trajectories"],
+            "closed_thinking": sums["closed_thinking"],
             "unscored": 1.0 - share("scored", of="trajectories"),
             "failed_calls": sums["failed_calls"] / max(sums["calls"], 1.0),
             **{name: share(name, of="trajectories") for name in ("turns", "calls", "tokens", "sampled_tokens")},
@@ -99,6 +102,7 @@ class RolloutMetrics(Metric):
             failed_calls=sum(result.is_error for result in results),
             tokens=sum(len(sample.token_ids) for sample in trajectory.samples),
             sampled_tokens=trajectory.num_trained_tokens,
+            closed_thinking=sum(turn.closed_thinking for turn in trajectory.turns),
         )
         self.terminations[list(Termination).index(trajectory.termination)] += 1
 

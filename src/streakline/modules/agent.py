@@ -40,7 +40,7 @@ EngineFactory: TypeAlias = Callable[[PreTrainedModel | PeftModel, Sequence[int]]
 """Makes an engine from the policy's model and the tokens that end an assistant turn."""
 
 _STATE_KEY = "streakline"
-_EPISODE_METRICS = ("turns", "calls", "failed_calls", "tokens")
+_EPISODE_METRICS = ("turns", "calls", "failed_calls", "closed_thinking", "tokens")
 
 
 class AgentModule(LightningModule, ABC):

@@ -18,8 +18,10 @@ from streakline.algorithms.normaliser import StepTotals, token_weights
 from streakline.algorithms.policy_loss import policy_loss
 from streakline.data.collate import collate_rows, to_device
 from streakline.data.rows import pack_rows
+from streakline.environment.cached import CachedTools
 from streakline.errors import ConfigError
 from streakline.metrics.rollout import RolloutMetrics
+from streakline.metrics.tiers import TierMetrics
 from streakline.metrics.update import NO_UPDATE, UpdateMetrics
 from streakline.modules.agent import EPISODE, HELD_OUT, RENDERING, SAMPLING, AgentModule, EngineFactory
 from streakline.modules.buffer import RolloutBuffer, training_rows
@@ -49,9 +51,9 @@ class GRPOModule(AgentModule):
     no group is left to learn from, no optimiser or scheduler step is taken on any rank; `rollout_step` counts on, and
     an epoch or time bound ends the run.
 
-    Logged each step under `train/`: what `RolloutMetrics` and `UpdateMetrics` compute, `grad_norm`,
-    `rollout_step`, `empty_steps`; under `time/`: `rollout`, `tool`, `reward`, `reference`, `update` in seconds, and
-    sampled and trained tokens a second.
+    Logged each step under `train/`: what `RolloutMetrics`, `UpdateMetrics` and, where a cache answers the calls,
+    `TierMetrics` compute, `grad_norm`, `rollout_step`, `empty_steps`; under `time/`: `rollout`, `tool`, `reward`,
+    `reference`, `update` in seconds, and sampled and trained tokens a second.
 
     Args:
         policy: Which model, and what of it is trained.
@@ -97,6 +99,7 @@ class GRPOModule(AgentModule):
         self._rollout_metrics = RolloutMetrics(
             success_threshold=grpo.success_threshold, zero_variance_tol=grpo.zero_variance_tol
         )
+        self._tier_metrics = TierMetrics()
         self._update_metrics = UpdateMetrics()
         # Of the rollouts under training: logged with each step that trains on them.
         self._rollout_values: dict[str, float] = {}
@@ -190,6 +193,7 @@ class GRPOModule(AgentModule):
             groups = [score_group(task, trajectories, reward=self.reward) for task, trajectories in pairs]
         self.rollout_step += 1
         self._rollout_metrics.update(groups)
+        self._tier_metrics.update(groups)
         return groups
 
     def _totals(self) -> StepTotals:
@@ -291,6 +295,10 @@ class GRPOModule(AgentModule):
         if rolled_out:
             self._rollout_values = self._rollout_metrics.compute()
             self._rollout_metrics.reset()
+            tools = self.worlds.training_environment
+            if isinstance(tools, CachedTools) and tools.open() is not None:
+                self._rollout_values |= self._tier_metrics.compute()
+            self._tier_metrics.reset()
         update_values = dict(NO_UPDATE)
         if tokens:
             update_values = self._update_metrics.compute()
