@@ -13,6 +13,7 @@ from scipy import stats
 
 from streakline.errors import ConfigError, DataError
 from streakline.evaluation.intervals import (
+    clustered_share,
     mean_interval,
     paired_difference,
     paired_values,
@@ -52,6 +53,51 @@ def test_wilson_contains_the_estimate_and_stays_in_the_unit_interval(trials: int
 def test_wilson_refuses_impossible_counts(successes: int, trials: int) -> None:
     with pytest.raises(ConfigError, match="Expected 0 <= `successes`"):
         wilson(successes, trials=trials)
+
+
+def test_a_clustered_share_covers_the_truth_where_wilsons_interval_of_single_trials_does_not() -> None:
+    rng = np.random.default_rng(0)
+    covered = {"clustered": 0, "single": 0}
+    for _ in range(1000):
+        rates = rng.beta(0.6, 0.4, size=30)  # mean 0.6; the trials of a task are much alike
+        tasks = {str(n): (rng.random(rng.integers(1, 12)) < rate).tolist() for n, rate in enumerate(rates)}
+        flat = [value for values in tasks.values() for value in values]
+        for name, interval in (
+            ("clustered", clustered_share(tasks)),
+            ("single", wilson(sum(flat), trials=len(flat))),
+        ):
+            covered[name] += interval.low <= 0.6 <= interval.high
+    assert covered["clustered"] > 930
+    assert covered["single"] < 750
+
+
+def test_a_clustered_share_is_over_trials_and_counts_tasks() -> None:
+    interval = clustered_share({"a": [True, True, True], "b": [False], "c": []})
+    assert (interval.estimate, interval.count) == (0.75, 2)
+
+
+def test_single_trials_in_many_tasks_give_nearly_wilsons_interval() -> None:
+    values = {str(n): [n < 120] for n in range(400)}
+    ours, wilsons = clustered_share(values), wilson(120, trials=400)
+    assert (ours.low, ours.high) == pytest.approx((wilsons.low, wilsons.high), abs=1e-3)
+
+
+@pytest.mark.parametrize("outcome", [True, False])
+def test_trials_that_all_agree_count_once_a_task(outcome: bool) -> None:
+    interval = clustered_share({str(n): [outcome] * 5 for n in range(7)})
+    expected = wilson(7 * outcome, trials=7)
+    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_tasks_of_equal_shares_give_no_narrower_interval_than_independent_trials() -> None:
+    ours, wilsons = clustered_share({str(n): [True, False] for n in range(50)}), wilson(50, trials=100)
+    assert (ours.low, ours.high) == pytest.approx((wilsons.low, wilsons.high), abs=5e-3)
+
+
+@pytest.mark.parametrize("values", [{}, {"a": []}])
+def test_a_share_of_nothing_is_refused(values: dict[str, list[bool]]) -> None:
+    with pytest.raises(DataError, match="at least one trial"):
+        clustered_share(values)
 
 
 def test_level_must_be_a_probability() -> None:

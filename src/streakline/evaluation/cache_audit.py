@@ -80,8 +80,8 @@ class Figures:
     episodes: Mapping[Tier, int]
     """Episodes by the worst tier of these calls."""
     fidelity: Mapping[str, Interval]
-    """Share of results that equal the live ones, where there are any: by tier; `other_call`, the fuzzy ones that were
-    not recorded for the same call in another state, which serves at every threshold; `served`, over all tiers;
+    """Share of results that equal the live ones, where there are any: by tier; `other_call`, the fuzzy ones of a
+    similarity below 1 (the same call in another state has 1, and serves at every threshold); `served`, over all tiers;
     `rollouts`, the share of episodes in which all do."""
     num_other_call: int
     """Results that `other_call` is over."""

@@ -139,8 +139,8 @@ def _warning(audit: CacheAudit) -> str:
     if not audit.known_tasks:
         return ""
     return (
-        f"Known to the cache: {len(audit.known_tasks)} tasks, such as {audit.known_tasks[0]}, from which it was recorded "
-        "or which begin in a world that it was recorded in. Training on such tasks meets these figures, others get less."
+        f"Known to the cache: {len(audit.known_tasks)} tasks, such as {audit.known_tasks[0]}. "
+        "It was recorded from them, or in the world in which they begin: held-out ones would get less."
     )
 
 
