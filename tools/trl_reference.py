@@ -18,8 +18,11 @@ from itertools import product
 from types import SimpleNamespace
 
 import torch
-import trl
-from trl.trainer.grpo_trainer import GRPOTrainer
+
+# TRL imports vLLM where it is installed; no loss needs it.
+sys.modules["vllm"] = None  # type: ignore[assignment]
+import trl  # noqa: E402
+from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: E402
 
 SEED = 1
 # The last completion has no trained token, as one that TRL masks because it was cut off.
@@ -28,7 +31,12 @@ LENGTHS = (6, 3, 5, 1, 0)
 TOOL_RESULTS = ((0, 2), (0, 3), (2, 1))
 CLIP_LOW, CLIP_HIGH = 0.2, 0.28
 MAX_COMPLETION_LENGTH = 8
-LOSSES = ("grpo", "dapo", "dr_grpo", "bnpo")
+# Each a loss of TRL's; `gspo` is its `grpo` with ratios of whole sequences, `truncated` its `dapo` with the correction
+# between engine and policy, cut at a cap.
+LOSSES = ("grpo", "dapo", "dr_grpo", "bnpo", "gspo", "cispo", "truncated")
+ENGINE_CAP = 1.3
+# A mean over a sequence moves less than the ratio of a token.
+GSPO_CLIP_LOW, GSPO_CLIP_HIGH = 0.04, 0.05
 KL_COEFS = (0.0, 0.04)
 # Rows of each micro-batch of one optimiser step.
 SPLITS = ([[0, 1, 2, 3]], [[0, 1], [2, 3]], [[0], [1], [2], [3]], [[0, 1, 2, 3, 4]])
@@ -55,6 +63,7 @@ def draw_inputs() -> Tensors:
         "advantages": torch.tensor([1.0, -0.5, -1.5, 0.75, 0.25], dtype=torch.float64),
         "completion_mask": (torch.arange(shape[1]) < torch.tensor(LENGTHS)[:, None]).long(),
         "tool_mask": tool_mask,
+        "logprobs_engine": logprobs + 1.2 * (uniform() - 0.5),
     }
 
 
@@ -67,14 +76,20 @@ def bare_trainer(logprobs: torch.Tensor, *, loss: str, kl_coef: float, micro_bat
     )
     trainer.model = SimpleNamespace(training=True)
     trainer.current_gradient_accumulation_steps = micro_batches
-    trainer.loss_type = loss
+    trainer.loss_type = {"gspo": "grpo", "truncated": "dapo"}.get(loss, loss)
     trainer.beta = kl_coef
     trainer.epsilon_low, trainer.epsilon_high = CLIP_LOW, CLIP_HIGH
+    if loss == "gspo":
+        trainer.epsilon_low, trainer.epsilon_high = GSPO_CLIP_LOW, GSPO_CLIP_HIGH
+    elif loss == "cispo":
+        # The bound itself, not its distance from 1; there is none below.
+        trainer.epsilon_high = 1 + CLIP_HIGH
     trainer.max_completion_length = MAX_COMPLETION_LENGTH
-    trainer.importance_sampling_level = "token"
+    trainer.importance_sampling_level = "sequence" if loss == "gspo" else "token"
     trainer.top_entropy_quantile = 1.0
     trainer.off_policy_mask_threshold = None
-    trainer.use_vllm = trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = False
+    trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = False
+    trainer.use_vllm = trainer.vllm_importance_sampling_correction = loss == "truncated"
     trainer._metrics = {"train": defaultdict(list)}
     trainer._get_per_token_logps_and_entropies = lambda *_args, **_options: (
         logprobs,
@@ -88,7 +103,9 @@ def trl_loss(tensors: Tensors, *, loss: str, kl_coef: float, split: list[list[in
     """Loss of one optimiser step, summed over its micro-batches, and its gradient by log-probability."""
     logprobs = tensors["logprobs"].clone().requires_grad_()
     # TRL counts the trained tokens of the whole generation batch, before it is split.
-    trained = (tensors["completion_mask"] * tensors["tool_mask"]).sum()
+    mask = tensors["completion_mask"] * tensors["tool_mask"]
+    # As `_generate_and_score_completions` does in the mode `token_truncate`.
+    engine_ratio = ((tensors["logprobs_old"] - tensors["logprobs_engine"]) * mask).exp().clamp(max=ENGINE_CAP)
     values = []
     for rows in split:
         trainer = bare_trainer(logprobs[rows], loss=loss, kl_coef=kl_coef, micro_batches=len(split))
@@ -101,7 +118,8 @@ def trl_loss(tensors: Tensors, *, loss: str, kl_coef: float, split: list[list[in
             "advantages": tensors["advantages"][rows],
             "old_per_token_logps": tensors["logprobs_old"][rows],
             "ref_per_token_logps": tensors["logprobs_reference"][rows],
-            "num_items_in_batch": trained,
+            "num_items_in_batch": mask.sum(),
+            "importance_sampling_ratio": engine_ratio[rows],
         }
         values.append(trainer._compute_loss(None, inputs))
     total = torch.stack(values).sum()
@@ -125,6 +143,9 @@ def main() -> None:
         "clip_low": CLIP_LOW,
         "clip_high": CLIP_HIGH,
         "max_completion_length": MAX_COMPLETION_LENGTH,
+        "gspo_clip_low": GSPO_CLIP_LOW,
+        "gspo_clip_high": GSPO_CLIP_HIGH,
+        "engine_cap": ENGINE_CAP,
         "inputs": {name: tensor.tolist() for name, tensor in tensors.items()},
         "cases": [
             trl_loss(tensors, loss=loss, kl_coef=kl_coef, split=split)

@@ -16,13 +16,24 @@ def _inputs(seed=0, rows=2, columns=4):
     return logprobs, old, reference, torch.randn(rows, generator=generator)
 
 
-def _numpy_oracle(logprobs, old, advantages, mask, weights, low, high, reference=None, kl_coef=0.0):
-    """Token by token, as the formula is written in the paper."""
+def _numpy_oracle(
+    logprobs, old, advantages, mask, weights, low, high, reference=None, kl_coef=0.0, surrogate="ppo", correction=None
+):
+    """Token by token, as the formulas are written in the papers."""
     total = 0.0
     for row, column in zip(*np.nonzero(mask), strict=True):
-        ratio = np.exp(logprobs[row, column] - old[row, column])
+        if surrogate == "gspo":
+            places = np.flatnonzero(mask[row])
+            likelihoods = [np.exp(values[row, places].sum()) for values in (logprobs, old)]
+            ratio = (likelihoods[0] / likelihoods[1]) ** (1 / len(places))
+        else:
+            ratio = np.exp(logprobs[row, column] - old[row, column])
         clipped = np.clip(ratio, 1 - low, 1 + high)
         objective = min(ratio * advantages[row], clipped * advantages[row])
+        if surrogate == "cispo":
+            objective = clipped * advantages[row] * logprobs[row, column]
+        if correction is not None:
+            objective *= correction[row, column]
         if reference is not None:
             difference = reference[row, column] - logprobs[row, column]
             objective -= kl_coef * (np.exp(difference) - difference - 1)
@@ -30,9 +41,11 @@ def _numpy_oracle(logprobs, old, advantages, mask, weights, low, high, reference
     return total
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.2, 0.2), (0.1, 0.28)])
-def test_equals_the_formula_written_out(low, high):
+@pytest.mark.parametrize("surrogate", ["ppo", "gspo", "cispo"])
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.2), (0.01, 0.08)])
+def test_equals_the_formula_written_out(low, high, surrogate):
     logprobs, old, reference, advantages = _inputs()
+    engine = _inputs(seed=1)[1] - _inputs(seed=1)[0] + old
     weights = torch.tensor([0.25, 0.5])
 
     loss, _ = policy_loss(
@@ -45,12 +58,19 @@ def test_equals_the_formula_written_out(low, high):
         clip_high=high,
         logprobs_reference=reference,
         kl_coef=0.15,
+        surrogate=surrogate,
+        logprobs_engine=engine,
+        engine_correction="truncated",
+        engine_cap=0.95,
     )
 
+    correction = np.minimum(np.exp(old.double().numpy() - engine.double().numpy()), 0.95)
+    assert MASK.numpy()[correction == 0.95].any()
     parts = [tensor.numpy().astype(np.float64) for tensor in (logprobs, old, advantages, MASK, weights, reference)]
     logprobs, old, advantages, mask, weights, reference = parts
     assert float(loss) == pytest.approx(
-        _numpy_oracle(logprobs, old, advantages, mask, weights, low, high, reference, 0.15), rel=1e-5
+        _numpy_oracle(logprobs, old, advantages, mask, weights, low, high, reference, 0.15, surrogate, correction),
+        rel=1e-5,
     )
 
 
@@ -93,12 +113,18 @@ def test_clipping_cuts_the_gradient_only_where_the_step_would_go_on_in_the_same_
     assert (float(logprobs.grad[0, 1]) == 0.0) is is_cut
 
 
-def test_at_the_old_policy_the_gradient_is_the_policy_gradient_and_the_ratio_is_one():
+@pytest.mark.parametrize("surrogate", ["ppo", "gspo", "cispo"])
+def test_at_the_old_policy_the_gradient_is_the_policy_gradient_and_the_ratio_is_one(surrogate):
     logprobs, _, _, advantages = _inputs()
     logprobs.requires_grad_()
 
     loss, sums = policy_loss(
-        logprobs, logprobs_old=logprobs.detach(), advantages=advantages, loss_mask=MASK, weights=torch.ones(2)
+        logprobs,
+        logprobs_old=logprobs.detach(),
+        advantages=advantages,
+        loss_mask=MASK,
+        weights=torch.ones(2),
+        surrogate=surrogate,
     )
     loss.backward()
 
@@ -106,7 +132,48 @@ def test_at_the_old_policy_the_gradient_is_the_policy_gradient_and_the_ratio_is_
     torch.testing.assert_close(logprobs.grad, -advantages.unsqueeze(1) * MASK)
 
 
-def test_masked_columns_are_never_looked_at():
+def test_cispo_takes_no_token_its_gradient():
+    logprobs = torch.log(torch.tensor([[1.0, 9.0, 0.1]])).requires_grad_()
+
+    loss, sums = policy_loss(
+        logprobs,
+        logprobs_old=torch.zeros(1, 3),
+        advantages=torch.tensor([2.0]),
+        loss_mask=torch.tensor([[False, True, True]]),
+        weights=torch.ones(1),
+        surrogate="cispo",
+        clip_low=1.0,
+        clip_high=3.0,
+    )
+    loss.backward()
+
+    # 9 is cut to 4; 0.1 stands, since nothing is cut below.
+    torch.testing.assert_close(logprobs.grad, torch.tensor([[0.0, -8.0, -0.2]]))
+    assert float(sums.clipped) == 1
+
+
+def test_gspo_clips_a_whole_sample_or_none_of_it():
+    ratios = torch.tensor([[1.0, 4.0, 0.25], [1.0, 2.0, 1.0]])
+    logprobs = ratios.log().requires_grad_()
+
+    loss, sums = policy_loss(
+        logprobs,
+        logprobs_old=torch.zeros(2, 3),
+        advantages=torch.ones(2),
+        loss_mask=torch.tensor([[False, True, True]] * 2),
+        weights=torch.ones(2),
+        surrogate="gspo",
+    )
+    loss.backward()
+
+    # Geometric means 1 and sqrt(2) = 1.41 > 1.2: ratios of 4 and 1/4 cancel, and the second sample loses its gradient.
+    torch.testing.assert_close(logprobs.grad, torch.tensor([[0.0, -1.0, -1.0], [0.0, 0.0, 0.0]]))
+    assert float(loss.detach()) == pytest.approx(-2 * 1.0 - 2 * 1.2)
+    assert float(sums.clipped) == 2
+
+
+@pytest.mark.parametrize("surrogate", ["ppo", "gspo", "cispo"])
+def test_masked_columns_are_never_looked_at(surrogate):
     logprobs, old, reference, advantages = _inputs()
     broken = torch.where(MASK, logprobs, torch.tensor(1e4))
 
@@ -119,6 +186,9 @@ def test_masked_columns_are_never_looked_at():
             weights=torch.ones(2),
             logprobs_reference=reference,
             kl_coef=0.1,
+            surrogate=surrogate,
+            logprobs_engine=old - 0.1,
+            engine_correction="geometric",
         )[0]
         for values in (logprobs, broken)
     ]
@@ -126,14 +196,28 @@ def test_masked_columns_are_never_looked_at():
     assert float(losses[0]) == float(losses[1])
 
 
-@pytest.mark.parametrize("loss_name", ["dapo", "grpo", "dr_grpo"])
-@pytest.mark.parametrize("split", [[[0, 1, 2, 3]], [[3], [1, 0], [2]], [[0], [1], [2], [3]]])
-def test_the_gradient_does_not_depend_on_how_rows_are_split(loss_name, split):
+@pytest.mark.parametrize(
+    ("loss_name", "options"),
+    [
+        ("dapo", {}),
+        ("grpo", {}),
+        ("dr_grpo", {}),
+        ("grpo", {"surrogate": "gspo", "clip_low": 0.05, "clip_high": 0.05}),
+        ("dapo", {"surrogate": "cispo"}),
+        ("dapo", {"engine_correction": "truncated", "engine_cap": 1.1}),
+        ("grpo", {"engine_correction": "geometric", "engine_cap": 1.01, "surrogate": "gspo"}),
+    ],
+)
+@pytest.mark.parametrize("split", [[[3], [1, 0], [2]], [[0], [1], [2], [3]]])
+def test_the_gradient_does_not_depend_on_how_rows_are_split(loss_name, options, split):
     logprobs, old, reference, advantages = _inputs(rows=4, columns=6)
     mask = torch.rand(4, 6, generator=torch.Generator().manual_seed(3)) > 0.4
-    tokens = mask.sum(1).tolist()
-    totals = StepTotals(tokens=sum(tokens), trajectories=4)
+    counts = mask.sum(1)
+    # The last two rows are samples of one trajectory, as under the history `split`.
+    tokens = [int(counts[0]), int(counts[1]), *[int(counts[2:].sum())] * 2]
+    totals = StepTotals(tokens=int(counts.sum()), trajectories=3)
     weights = token_weights(tokens, loss=loss_name, totals=totals, token_budget=10)
+    engine = old + 0.2 * (torch.rand(4, 6, generator=torch.Generator().manual_seed(4)) - 0.5)
 
     def gradient(parts):
         leaf = logprobs.clone().requires_grad_()
@@ -146,6 +230,8 @@ def test_the_gradient_does_not_depend_on_how_rows_are_split(loss_name, split):
                 weights=weights[rows],
                 logprobs_reference=reference[rows],
                 kl_coef=0.1,
+                logprobs_engine=engine[rows],
+                **options,
             )
             loss.backward()
         return leaf.grad

@@ -1,8 +1,9 @@
-"""The clipped surrogate loss of GRPO and its relatives, as a sum over tokens that carry their own weight.
+"""The surrogate losses of GRPO and its relatives, as a sum over tokens that carry their own weight.
 
 PPO's clipped objective (arXiv 1707.06347, equation 7) with the upper bound free of the lower (clip-higher, DAPO, arXiv
-2503.14476, equation 10) and an optional penalty on the distance to a reference policy (GRPO, arXiv 2402.03300,
-equation 3). The relatives differ in the weights (`algorithms/normaliser.py`) and the advantages only.
+2503.14476, equation 10), GSPO's and CISPO's in its place, and an optional penalty on the distance to a reference policy
+(GRPO, arXiv 2402.03300, equation 3). Other relatives differ in the weights (`algorithms/normaliser.py`) and the
+advantages only.
 """
 
 from __future__ import annotations
@@ -11,6 +12,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
+
+from streakline.algorithms.engine_correction import EngineCorrection, count_by_length, engine_weights, sample_mean
+
+Surrogate: TypeAlias = Literal["ppo", "gspo", "cispo"]
+"""What is made of the importance ratio policy / old policy. `ppo`: that of each token, clipped. `gspo` (arXiv
+2507.18071, equations 5 and 7): in its place the geometric mean over the trained tokens of a sample, clipped. `cispo`
+(arXiv 2506.13585, equations 4 and 5): the clipped ratio of each token weighs its log-probability, and carries no
+gradient, so that no token loses its own."""
 
 KLEstimator: TypeAlias = Literal["k1", "k2", "k3"]
 """Estimate of KL(policy || reference) from one sampled token (http://joschu.net/blog/kl-approx.html)."""
@@ -28,6 +37,8 @@ class PolicyLossSums:
     """[] number of tokens whose gradient the clipping cut off."""
     kl: torch.Tensor
     """[] sum of the estimated distance to the reference policy; 0 without one."""
+    kept_by_length: torch.Tensor
+    """[classes, 2] tokens that kept their ratio policy / engine, and all tokens; see `count_by_length`."""
 
 
 def policy_loss(
@@ -37,25 +48,45 @@ def policy_loss(
     advantages: torch.Tensor,
     loss_mask: torch.Tensor,
     weights: torch.Tensor,
+    surrogate: Surrogate = "ppo",
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     logprobs_reference: torch.Tensor | None = None,
     kl_coef: float = 0.0,
     kl_estimator: KLEstimator = "k3",
+    logprobs_engine: torch.Tensor | None = None,
+    engine_correction: EngineCorrection = "none",
+    engine_cap: float = 2.0,
 ) -> tuple[torch.Tensor, PolicyLossSums]:
-    """Sum over trained tokens of weight * (-min(ratio * A, clip(ratio) * A) + kl_coef * KL).
+    """Sum over trained tokens of weight * (-correction * min(ratio * A, clip(ratio) * A) + kl_coef * KL).
 
-    Log-probabilities and mask are [B, T], advantages and weights [B]: a weight is 1 / the loss's normaliser over the
-    whole step, so the scalar that this gives is to be summed over micro-batches. The ratio is clipped to
-    [1 - clip_low, 1 + clip_high]. Without `logprobs_reference` there is no penalty. The sums are detached.
+    Log-probabilities and mask are [B, T], one sample a row; advantages and weights [B]: a weight is 1 / the loss's
+    normaliser over the whole step, so the scalar that this gives is to be summed over micro-batches. The ratio is
+    clipped to [1 - clip_low, 1 + clip_high]. Without `logprobs_reference` there is no penalty, without
+    `logprobs_engine` no correction. The sums are detached.
     """
     mask = loss_mask.to(logprobs.dtype)
     # Masked columns are zeroed before the exponential: padding must not overflow to inf, since inf * 0 is nan.
-    ratio = torch.exp((logprobs - logprobs_old) * mask)
+    log_ratio = (logprobs - logprobs_old) * mask
+    if surrogate == "gspo":
+        log_ratio = sample_mean(log_ratio, loss_mask=loss_mask)
+    ratio = log_ratio.exp()
+    bounded = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
     advantage = advantages.to(logprobs.dtype).unsqueeze(1)
-    unclipped = ratio * advantage
-    clipped = ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantage
-    token_loss = -torch.minimum(unclipped, clipped)
+    if surrogate == "cispo":
+        objective = bounded.detach() * advantage * (logprobs * mask)
+        is_clipped = bounded != ratio
+    else:
+        objective = torch.minimum(ratio * advantage, bounded * advantage)
+        is_clipped = bounded * advantage < ratio * advantage
+    correction, kept = engine_weights(
+        logprobs_old,
+        logprobs_engine=logprobs_old if logprobs_engine is None else logprobs_engine,
+        loss_mask=loss_mask,
+        correction=engine_correction,
+        cap=engine_cap,
+    )
+    token_loss = -correction * objective
     kl = torch.zeros_like(token_loss)
     if logprobs_reference is not None:
         kl = kl_divergence(logprobs * mask, logprobs_reference=logprobs_reference * mask, estimator=kl_estimator)
@@ -64,8 +95,9 @@ def policy_loss(
     return loss, PolicyLossSums(
         tokens=mask.sum().detach(),
         ratio=(ratio * mask).sum().detach(),
-        clipped=((clipped < unclipped) * mask).sum().detach(),
+        clipped=(is_clipped * mask).sum().detach(),
         kl=(kl * mask).sum().detach(),
+        kept_by_length=count_by_length(kept, loss_mask=loss_mask),
     )
 
 
