@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -29,7 +30,9 @@ from streakline.modules import buffer
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.policy.config import LoraConfig, PolicyConfig
 from streakline.rendering.policy import RenderingPolicy
+from streakline.rollout.engine import RolloutEngine
 from streakline.rollout.episode import EpisodeConfig
+from streakline.rollout.hf_engine import HFEngine
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.rollout.scripted import ScriptedEngine
 from streakline.tasks.base import ListTaskSet
@@ -144,11 +147,21 @@ def test_at_the_second_update_the_ratio_is_against_the_first(folder, tmp_path):
     assert all(abs(ratio - 1.0) > 1e-4 for ratio in ratios[1::2])
 
 
-@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo"])
-def test_weights_do_not_depend_on_micro_batches(folder, tmp_path, loss):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss": "dapo"},
+        {"loss": "grpo"},
+        {"loss": "dr_grpo"},
+        {"loss": "grpo", "surrogate": "gspo", "engine_correction": "geometric"},
+        {"loss": "dapo", "surrogate": "cispo", "engine_correction": "truncated"},
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_weights_do_not_depend_on_micro_batches(folder, tmp_path, options):
     results = []
     for micro_batch_tokens in (100_000, 700, 1):
-        module = grpo_module(folder, lr=0.01, grpo=_config(loss=loss, micro_batch_tokens=micro_batch_tokens))
+        module = grpo_module(folder, lr=0.01, grpo=_config(**options, micro_batch_tokens=micro_batch_tokens))
         # SGD: AdamW turns rounding errors of a gradient near 0 into whole steps.
         module._make_optimizer = partial(torch.optim.SGD, lr=0.5)
         fit(module, task_data(), tmp_path, max_steps=1)
@@ -156,6 +169,48 @@ def test_weights_do_not_depend_on_micro_batches(folder, tmp_path, loss):
 
     torch.testing.assert_close(results[1], results[0], atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(results[2], results[0], atol=1e-6, rtol=1e-5)
+
+
+class DriftingEngine(RolloutEngine):
+    """Says that it drew every token with two thirds of the policy's probability."""
+
+    def __init__(self, *args):
+        self._inner = HFEngine(*args)
+
+    def generate(self, requests, respond, *, sampling):
+        def drift(row, completion):
+            logprobs = tuple(value - math.log(1.5) for value in completion.logprobs)
+            return respond(row, replace(completion, logprobs=logprobs))
+
+        self._inner.generate(requests, drift, sampling=sampling)
+
+    def sync_weights(self, version):
+        self._inner.sync_weights(version)
+
+    @property
+    def weight_version(self):
+        return self._inner.weight_version
+
+
+@pytest.mark.parametrize(
+    ("correction", "cap", "factor", "kept"),
+    [
+        ("none", 1.2, 1.0, 1.0),
+        ("truncated", 2.0, 1.5, 1.0),
+        ("truncated", 1.2, 1.2, 0.0),
+        ("geometric", 2.0, 1.5, 1.0),
+        ("geometric", 1.2, 0.0, 0.0),
+    ],
+)
+def test_what_the_engine_draws_too_rarely_weighs_more_up_to_a_cap(folder, tmp_path, correction, cap, factor, kept):
+    norms = []
+    for config in (_config(), _config(engine_correction=correction, engine_cap=cap)):
+        module = grpo_module(folder, lr=0.0, grpo=config, engine=DriftingEngine)
+        (step,) = fit(module, task_data(), tmp_path, max_steps=1).metrics
+        norms.append(step["train/grad_norm"])
+
+    assert norms[1] == pytest.approx(factor * norms[0], rel=1e-4)
+    assert step["train/engine_kept"] == step["train/engine_kept/below_512"] == kept
 
 
 @pytest.mark.parametrize("reward", [ConstantReward(1.0), ConstantReward(0.4), ConstantReward(None)])

@@ -12,6 +12,7 @@ from streakline.modules.grpo_config import GRPOConfig
         ("clip_low", 0.0),
         ("clip_low", 1.5),
         ("clip_high", -0.1),
+        ("engine_cap", 0.5),
         ("kl_coef", -1.0),
         ("max_grad_norm", -1.0),
         ("micro_batch_tokens", 0),

@@ -239,11 +239,15 @@ class GRPOModule(AgentModule):
             advantages=batch.advantages,
             loss_mask=batch.loss_mask,
             weights=weights.to(self.device),
+            surrogate=self.grpo.surrogate,
             clip_low=self.grpo.clip_low,
             clip_high=self.grpo.clip_high,
             logprobs_reference=reference,
             kl_coef=self.grpo.kl_coef,
             kl_estimator=self.grpo.kl_estimator,
+            logprobs_engine=batch.logprobs_engine,
+            engine_correction=self.grpo.engine_correction,
+            engine_cap=self.grpo.engine_cap,
         )
         self.manual_backward(loss)
         self._update_metrics.update(

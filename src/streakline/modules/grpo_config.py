@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streakline.algorithms.advantages import Baseline, Scale
+from streakline.algorithms.engine_correction import EngineCorrection
 from streakline.algorithms.normaliser import LossName
-from streakline.algorithms.policy_loss import KLEstimator
+from streakline.algorithms.policy_loss import KLEstimator, Surrogate
 from streakline.errors import ConfigError
 
 
@@ -22,10 +23,19 @@ class GRPOConfig:
     tokens and then their number, `dr_grpo` `token_budget` for each trajectory."""
     token_budget: int = 1024
     """Constant that `dr_grpo` divides by; unused by the others."""
+    surrogate: Surrogate = "ppo"
+    """What is made of the importance ratio: clipped for each token (`ppo`) or for each sample (`gspo`), or a clipped
+    weight without a gradient (`cispo`)."""
     clip_low: float = 0.2
-    """The importance ratio is clipped below 1 - clip_low."""
+    """The importance ratio is clipped below 1 - clip_low; 1 = not at all."""
     clip_high: float = 0.2
     """The importance ratio is clipped above 1 + clip_high."""
+    engine_correction: EngineCorrection = "none"
+    """Weights for what the engine sampled with other probabilities than the policy's: of each token (`truncated`) or of
+    each sample (`geometric`)."""
+    engine_cap: float = 2.0
+    """Ratio policy / engine above which a token's weight is cut, and a sample dropped; for `geometric`, which is a mean
+    over tokens, rather near 1, such as 1.01."""
     kl_coef: float = 0.0
     """Weight of the distance to the initial policy; 0 = no reference policy is kept."""
     kl_estimator: KLEstimator = "k3"
@@ -57,6 +67,7 @@ class GRPOConfig:
             ("token_budget", "at least 1", self.token_budget, self.token_budget >= 1),
             ("clip_low", "in (0, 1]", self.clip_low, 0 < self.clip_low <= 1),
             ("clip_high", "positive", self.clip_high, self.clip_high > 0),
+            ("engine_cap", "at least 1", self.engine_cap, self.engine_cap >= 1),
             ("kl_coef", "at least 0", self.kl_coef, self.kl_coef >= 0),
             ("zero_variance_tol", "at least 0", self.zero_variance_tol, self.zero_variance_tol >= 0),
             ("max_grad_norm", "at least 0", self.max_grad_norm, self.max_grad_norm >= 0),
