@@ -26,11 +26,13 @@ from typing_extensions import override
 
 from streakline.callbacks.checkpoint_io import AtomicCheckpointIO
 from streakline.callbacks.config_snapshot import ConfigSnapshot
+from streakline.callbacks.down_sample import DownSampleRollouts
 from streakline.callbacks.export import Export
 from streakline.callbacks.metric_line import MetricLine
 from streakline.callbacks.rollout_log import RolloutLog
 from streakline.callbacks.run_checkpoint import RunCheckpoint
 from streakline.callbacks.run_identity import RunIdentity
+from streakline.callbacks.streak_filter import StreakFilter
 from streakline.error_line import error_line, own_error
 from streakline.errors import ConfigError, DataError
 from streakline.strict_parser import StrictParser
@@ -69,12 +71,14 @@ class StreaklineCLI(LightningCLI):
         """Add the run identity and the standing callbacks."""
         parser.add_class_arguments(RunIdentity, "run")
         parser.link_arguments("run.seed", "seed_everything")
-        for key in ("model", "data"):
-            parser.link_arguments("run.seed", f"{key}.init_args.seed")
         parser.add_lightning_class_args(RunCheckpoint, "checkpoint")
         parser.add_lightning_class_args(MetricLine, "metric_line")
         parser.add_lightning_class_args(RolloutLog, "rollout_log")
         parser.add_lightning_class_args(Export, "export")
+        parser.add_lightning_class_args(StreakFilter, "streak_filter")
+        parser.add_lightning_class_args(DownSampleRollouts, "down_sample")
+        for key in ("model.init_args", "data.init_args", "streak_filter", "down_sample"):
+            parser.link_arguments("run.seed", f"{key}.seed")
 
     @staticmethod
     @override

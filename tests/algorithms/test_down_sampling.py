@@ -109,11 +109,15 @@ def test_rewards_far_from_zero_lose_no_digits():
     assert down_sample([[offset, offset + 1e-3, offset + 2e-3, offset + 4e-3]], keep=2) == [(0, 3)]
 
 
-@pytest.mark.parametrize("keep", [0, -1, 3])
 @pytest.mark.parametrize("rule", ["max_variance", "max_reward", "random"])
-def test_more_than_there_are_is_refused(keep, rule):
-    with pytest.raises(ConfigError, match=rf"at most the 2 trajectories of a group, but got {keep}"):
-        down_sample([[0, 1]], keep=keep, rule=rule, identities=["a"])
+def test_where_more_are_to_be_kept_than_there_are_all_are(rule):
+    assert down_sample([[0, 1], [0, None, 1]], keep=5, rule=rule, identities=["a", "b"]) == [(0, 1), (0, 2)]
+
+
+@pytest.mark.parametrize("keep", [0, -1])
+def test_to_keep_nothing_is_refused(keep):
+    with pytest.raises(ConfigError, match=rf"`keep` to be at least 1, but got {keep}"):
+        down_sample([[0, 1]], keep=keep)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -96,15 +96,13 @@ def test_a_wrong_probe_breaks_the_streak_at_once_and_a_right_one_does_not_hold_t
 
 
 def test_an_unscored_trajectory_neither_makes_nor_saves_a_streak():
+    cases = {"open": [1.0, None], "wrong": [0.0, None], "nothing": [None], "empty": [], "right": [1.0]}
     table = StreakTable(k=1)
-    for name, rewards in {"open": [1.0, None], "wrong": [0.0, None], "nothing": [None], "right": [1.0]}.items():
-        table.observe(name, rewards)
+    verdicts = {name: table.observe(name, rewards) for name, rewards in cases.items()}
     table.begin_epoch(1)
 
+    assert verdicts == {"open": None, "wrong": False, "nothing": None, "empty": None, "right": True}
     assert table.skipped == ("right",)
-    assert [table.is_all_correct(rewards) for rewards in ([1.0, None], [0.0, None], [1.0], [])] == [
-        None, False, True, None
-    ]  # fmt: skip
 
 
 def test_probes_are_a_share_of_the_skipped_that_changes_by_epoch_and_seed():

@@ -33,7 +33,7 @@ def down_sample(
     one a task.
 
     Raises:
-        ConfigError: If `keep` is not in 1 ... n.
+        ConfigError: If `keep` is less than 1.
         RecordError: If a reward is nan or infinite.
 
     Example:
@@ -44,12 +44,9 @@ def down_sample(
     """
     if rule == "none":
         return [tuple(range(len(rewards))) for rewards in rewards_P_G]
+    if keep < 1:
+        raise ConfigError(f"Expected `keep` to be at least 1, but got {keep}")
     for rewards in rewards_P_G:
-        if not 1 <= keep <= len(rewards):
-            raise ConfigError(
-                f"Expected `down_sample.keep` to be at least 1 and at most the {len(rewards)} trajectories of a group, "
-                f"but got {keep}"
-            )
         if not all(reward is None or math.isfinite(reward) for reward in rewards):
             raise RecordError(f"Expected rewards to be finite or None, but got {list(rewards)}")
     if rule == "random":
@@ -64,6 +61,7 @@ def _draw(rewards: Sequence[float | None], keep: int, identity: str) -> tuple[in
 
 def _extremes(rewards: Sequence[Sequence[float | None]], keep: int, *, balanced: bool) -> list[tuple[int, ...]]:
     """The highest of each task, or as many lowest and highest as make the variance largest."""
+    keep = min(keep, max(map(len, rewards)))
     counts = torch.tensor([[sum(reward is not None for reward in row)] for row in rewards])  # [P, 1]
     values = torch.full((len(rewards), max(map(len, rewards))), torch.inf, dtype=torch.float64)
     for index, row in enumerate(rewards):

@@ -95,8 +95,11 @@ class StreakTable:
         """Keys that were ever observed."""
         return len(self._state["streaks"])
 
-    def is_all_correct(self, rewards: Sequence[float | None]) -> bool | None:
-        """Whether all [n] rewards reach the threshold; None where an unscored one (None) leaves it open.
+    def observe(self, key: str, rewards: Sequence[float | None]) -> bool | None:
+        """Take the [n] rewards of a task into account, also those of a probe; None in them = unscored.
+
+        Gives whether all are right; None where an unscored one leaves it open, which changes nothing. A wrong one
+        breaks the streak at once. The streak rises once an epoch at most, and not where one was wrong.
 
         Raises:
             RecordError: If a reward is nan.
@@ -104,24 +107,18 @@ class StreakTable:
         scored = [reward for reward in rewards if reward is not None]
         if any(math.isnan(reward) for reward in scored):
             raise RecordError(f"Expected rewards to be numbers or None, but got {list(rewards)}")
-        if any(reward < self._threshold for reward in scored):
-            return False
-        return True if scored and len(scored) == len(rewards) else None
-
-    def observe(self, key: str, rewards: Sequence[float | None]) -> None:
-        """Take the [n] rewards of a task's trajectories into account; call it for probes too.
-
-        A wrong trajectory breaks the streak at once; it rises once an epoch at most, and not where one was wrong.
-        """
-        verdict = self.is_all_correct(rewards)
         streaks, seen = self._state["streaks"], self._state["seen"]
         streak = streaks.setdefault(key, 0)
-        if verdict is False:
+        is_wrong = any(reward < self._threshold for reward in scored)
+        if not is_wrong and (not scored or len(scored) < len(rewards)):
+            return None
+        if is_wrong:
             streaks[key] = 0
-        elif verdict and key not in seen:
+        elif key not in seen:
             streaks[key] = streak + 1
-        if verdict is not None and key not in seen:
+        if key not in seen:
             seen.append(key)
+        return not is_wrong
 
     def begin_epoch(self, epoch: int) -> bool:
         """Decide what a 0-based epoch skips; nothing happens, and False is given, if it has begun already."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, final, runtime_checkable
 
 from streakline.data.base import AgentDataModule, TaskLoader, collect_tasks, require_positive
+from streakline.data.epoch_plan import plan_epoch
 from streakline.data.loader import ResumableLoader, Shard
 from streakline.environment.base import EnvironmentFactory
 from streakline.environment.cached import CachedTools
@@ -30,6 +31,8 @@ class TaskDataModule(AgentDataModule):
 
     When the module uses a batch of tasks for several optimiser steps, the batch is followed by empty lists: train again
     on what you have. So no task is drawn in vain, and one step of the loader stays one `training_step`.
+
+    Callbacks are asked which tasks an epoch can do without (`data/epoch_plan.py`), each time the loader is built.
 
     Position and epoch are checkpoint state: after a kill at any step the same tasks follow as without it.
 
@@ -98,9 +101,10 @@ class TaskDataModule(AgentDataModule):
         module: object = self.trainer.lightning_module if self.trainer else None
         repeats = module.updates_per_rollout if isinstance(module, ReusesRollouts) else 1
         sampler = TaskSampler(len(tasks), seed=self._seed, batch_size=self._batch_size, shuffle=self._shuffle)
+        epoch_plan = plan_epoch(self.trainer, tasks)
 
         def plan(epoch: int) -> list[list[int]]:
-            order = sampler.order(epoch)
+            order = sampler.order(epoch, epoch_plan)
             batches = [order[start : start + self._batch_size] for start in range(0, len(order), self._batch_size)]
             return [part for batch in batches for part in [batch, *([[]] * (repeats - 1))]]
 

@@ -47,12 +47,11 @@ def training_rows(groups: Sequence[Group], *, config: GRPOConfig, min_new_tokens
     kept: list[Trajectory] = []
     advantages: list[float] = []
     for group in groups:
-        statistics = group.all_rewards if config.advantage_statistics == "all" else group.rewards
-        if config.drop_zero_variance_groups and has_zero_variance(statistics, tol=config.zero_variance_tol):
+        if config.drop_zero_variance_groups and lacks_contrast(group, config=config):
             continue
         values = group_advantages(
             group.rewards,
-            statistics=statistics,
+            statistics=_statistics(group, config),
             baseline=config.advantage_baseline,
             scale=config.advantage_scale,
             zero_variance_tol=config.zero_variance_tol,
@@ -63,6 +62,15 @@ def training_rows(groups: Sequence[Group], *, config: GRPOConfig, min_new_tokens
                 kept.append(trajectory)
                 advantages.append(value)
     return rows_of(kept, advantages, min_new_tokens=min_new_tokens)
+
+
+def lacks_contrast(group: Group, *, config: GRPOConfig) -> bool:
+    """Whether the rewards that a group's advantages are made of have no contrast."""
+    return has_zero_variance(_statistics(group, config), tol=config.zero_variance_tol)
+
+
+def _statistics(group: Group, config: GRPOConfig) -> Sequence[float | None]:
+    return group.all_rewards if config.advantage_statistics == "all" else group.rewards
 
 
 @final

@@ -1,6 +1,7 @@
 """What a callback can change about a training step: which tasks are attempted, and which groups are trained on.
 
-Any callback of the trainer that has one of these methods is asked, in the order of the callbacks.
+Any callback of the trainer that has one of these methods is asked, in the order of the callbacks. All observe before
+any selects. `data/epoch_plan.py` has one more, about which tasks an epoch holds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ class SelectsTasks(Protocol):
 
     def select_tasks(self, module: LightningModule, tasks: Sequence[Task]) -> Sequence[Task]:
         """Choose among the tasks that the loader and earlier callbacks left; none = the step does nothing."""
+
+
+@runtime_checkable
+class ObservesGroups(Protocol):
+    """A callback that looks at groups as they were sampled, whatever the order of the callbacks."""
+
+    def observe_groups(self, module: LightningModule, groups: Sequence[Group]) -> None:
+        """Look at full groups; none = this process had no task in the step. Called on all processes or on none."""
 
 
 @runtime_checkable
@@ -41,7 +50,10 @@ def select_tasks(module: LightningModule, tasks: Sequence[Task]) -> Sequence[Tas
 
 
 def select_groups(module: LightningModule, groups: Sequence[Group]) -> Sequence[Group]:
-    """Ask every callback that selects groups."""
+    """Show full groups to every callback that observes them, then ask every callback that selects groups."""
+    for callback in module.trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, ObservesGroups):
+            callback.observe_groups(module, groups)
     for callback in module.trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, SelectsGroups):
             groups = callback.select_groups(module, groups)

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import final
 
 from streakline.errors import ConfigError
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochPlan:
+    """Which tasks an epoch can do without."""
+
+    skipped: frozenset[int] = frozenset()
+    """Indices of tasks that are left out."""
+    once: frozenset[int] = frozenset()
+    """Indices of others that come no second time in an epoch that is refilled."""
+    refill: bool = False
+    """Whether the remaining tasks come again until the epoch is as long as it was; False = it gets shorter."""
+
+
+WHOLE_EPOCH = EpochPlan()
 
 
 @final
@@ -29,10 +47,25 @@ class TaskSampler:
         self._batch_size = batch_size
         self._shuffle = shuffle
 
-    def order(self, epoch: int) -> list[int]:
-        """Indices of a 0-based epoch, `num_tasks - num_tasks % batch_size` of them."""
+    def order(self, epoch: int, plan: EpochPlan = WHOLE_EPOCH) -> list[int]:
+        """Indices of a 0-based epoch, whole batches of them and at least one; no index comes twice in a batch.
+
+        Where fewer tasks than a batch are left, skipped ones fill it up.
+        """
+        length = self._num_tasks - self._num_tasks % self._batch_size
+        # A string seed goes through SHA-512, so neighbouring seeds and epochs don't resemble each other.
+        order = self._pass(f"{self._seed}/{epoch}", skipped=plan.skipped)
+        passes = 1
+        while plan.refill and len(order) < length:
+            order += self._pass(f"{self._seed}/{epoch}/{passes}", skipped=plan.skipped | plan.once)
+            passes += 1
+        return order[:length]
+
+    def _pass(self, seed: str, *, skipped: Collection[int]) -> list[int]:
+        """Once through the tasks that are not skipped, as far as they make whole batches."""
         indices = list(range(self._num_tasks))
         if self._shuffle:
-            # A string seed goes through SHA-512, so neighbouring seeds and epochs don't resemble each other.
-            random.Random(f"{self._seed}/{epoch}").shuffle(indices)
-        return indices[: self._num_tasks - self._num_tasks % self._batch_size]
+            random.Random(seed).shuffle(indices)
+        indices.sort(key=lambda index: index in skipped)  # stable
+        num_left = self._num_tasks - len(skipped)
+        return indices[: max(num_left - num_left % self._batch_size, self._batch_size)]
