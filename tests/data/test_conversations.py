@@ -25,6 +25,10 @@ def _row(**changes):
     return row | changes
 
 
+def _call_row(arguments):
+    return _row(messages=[{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}])
+
+
 def _write(path, *rows):
     path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
     return path
@@ -47,6 +51,12 @@ def test_arguments_may_be_json_text(tmp_path):
     (conversation,) = read_conversations(_write(tmp_path / "rows.jsonl", row))
 
     assert conversation.messages[1].tool_calls[0].arguments == {"a": [1, None]}
+
+
+@pytest.mark.parametrize("nothing", [None, "", {}, "{}"])
+def test_a_call_may_have_no_arguments(nothing):
+    conversation = read_conversation(json.dumps(_call_row(nothing)), where="here")
+    assert conversation.messages[0].tool_calls[0].arguments == {}
 
 
 def test_a_line_without_an_id_is_named_by_its_place(tmp_path):
@@ -78,14 +88,12 @@ def test_rows_can_be_chosen_by_reward_and_number(tmp_path):
         (_row(messages=[{"role": "user", "content": "x"}]), "an assistant message in .*line 2, but got 1 messages"),
         (_row(messages=[{"role": "robot"}]), "`role` to be one of .* in .*line 2, but got 'robot'"),
         (_row(messages=[{"role": "user", "content": 3}]), "`content` to be a text in .*line 2, but got int"),
-        (
-            _row(messages=[{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}]),
-            "`arguments` to be JSON in .*line 2, but got text that breaks off after '{'",
-        ),
-        (
-            _row(messages=[{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]}]),
-            "`arguments` to be an object in .*line 2, but got list",
-        ),
+        (_call_row("{"), "`arguments` to be JSON in .*line 2, but got text that breaks off after '{'"),
+        (_call_row([]), "`arguments` to be an object in .*line 2, but got list"),
+        (_call_row(False), "`arguments` to be an object in .*line 2, but got bool"),
+        (_call_row('"{}"'), "`arguments` to be an object in .*line 2, but got str"),
+        (_call_row("[" * 100_000), "`arguments` to be JSON in .*line 2, but got text that can't be read"),
+        (_call_row(f'{{"n": {"9" * 5000}}}'), "`arguments` to be JSON in .*line 2, but got text that can't be read"),
         (
             _row(messages=[{"role": "assistant", "tool_calls": [{"function": {}}]}]),
             "`name` of a tool .*line 2, but got",

@@ -64,7 +64,7 @@ def test_anything_but_an_object_is_refused(tmp_path, line, complaint):
         list(read_jsonl(path))
 
 
-@pytest.mark.parametrize("line", [b'{"a": "\xe4"}', "[" * 100_000])
+@pytest.mark.parametrize("line", [b'{"a": "\xe4"}', "[" * 100_000, f'{{"a": {"9" * 5000}}}'])
 def test_bytes_and_depths_that_no_reader_takes_are_faults_of_the_data(line):
     with pytest.raises(DataError, match="Expected a JSON object in here, but got"):
         parse_object(line, where="here")

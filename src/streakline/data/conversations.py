@@ -141,15 +141,15 @@ class _Reader:
     def _call(self, value: JSON) -> ToolCall:
         fields = self._object(value, "a tool call as an object")
         function = self._object(fields.get("function"), "`function` of a tool call to be an object")
-        arguments = function.get("arguments") or {}
-        if isinstance(arguments, str):
+        arguments = function.get("arguments")
+        if isinstance(arguments, str) and arguments:
             try:
                 arguments = json.loads(arguments)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 raise self._fault("`arguments` to be JSON", json_fault(error)) from error
         return ToolCall(
             name=self._name(function),
-            arguments=self._object(arguments, "`arguments` to be an object"),
+            arguments=self._object({} if arguments in (None, "") else arguments, "`arguments` to be an object"),
             id=self._text(fields.get("id"), "id"),
         )
 

@@ -46,8 +46,10 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, JSON]]) -> None:
         raise DataError(f"Expected to write {path}, but got: {error}") from error
 
 
-def json_fault(error: json.JSONDecodeError) -> str:
+def json_fault(error: ValueError | RecursionError) -> str:
     """What is wrong with a text that should be JSON, as the end of a message `..., but got`."""
+    if not isinstance(error, json.JSONDecodeError):  # no UTF-8, too deep, or an integer of too many digits
+        return f"text that can't be read: {error}"
     text = error.doc.rstrip()
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return f"text that breaks off after {text[-30:]!r}"
@@ -62,10 +64,8 @@ def parse_object(line: str | bytes, *, where: str) -> dict[str, JSON]:
     """
     try:
         value: JSON = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"Expected a JSON object in {where}, but got {json_fault(error)}") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"Expected a JSON object in {where}, but got: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"Expected a JSON object in {where}, but got {type(value).__name__}")
     return value
