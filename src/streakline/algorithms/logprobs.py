@@ -15,6 +15,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from streakline.algorithms.prefix_tree import PrefixTree
+
 
 class CausalLM(Protocol):
     """What is asked of a model: Hugging Face's causal models have it, PEFT's wrappers pass it on."""
@@ -46,6 +48,7 @@ def token_logprobs(
     loss_mask: torch.Tensor,
     temperature: float = 1.0,
     barred: tuple[int, torch.Tensor] | None = None,
+    tree: PrefixTree | None = None,
     chunk: int = 2048,
 ) -> TokenLogprobs:
     """Score the tokens of right-padded [B, T] rows where `loss_mask` is True; nothing predicts the first column.
@@ -53,25 +56,38 @@ def token_logprobs(
     `model` is a `CausalLM`. `temperature` divides the logits, as it did when the tokens were sampled. `barred` is a
     token and the places, [B, T] bool, in which it could not be drawn. The logits of `chunk` tokens exist at once.
 
+    `tree` holds the same rows, for a model whose attention follows it (`policy/tree_forward.py`): what rows share is
+    then computed once, a trained token that several rows share too, and its gradient is the sum over them.
+
     A model whose logits are more than its head's output (a soft cap or a scale, as in Gemma 2 or Cohere) is scored
     through its own forward pass, which computes all logits.
     """
-    predicted = loss_mask[:, 1:]
-    targets = input_ids[:, 1:][predicted]  # [N]
-    if _head_is_last(model):
-        states = _decoder(model)(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
-        head = _head(model)
+    is_barred = torch.zeros_like(loss_mask)[loss_mask] if barred is None else barred[1][loss_mask]  # [M]
+    if tree is None:
+        inputs: dict[str, object] = {"input_ids": input_ids, "attention_mask": attention_mask}
+        predictors, targets = loss_mask.flatten().nonzero()[:, 0] - 1, input_ids[loss_mask]
     else:
-        states = model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
-        head = nn.Identity()
-    selected = states[:, :-1][predicted]  # [N, H] or [N, V]
-    barred_id, places = (None, predicted) if barred is None else (barred[0], barred[1][:, 1:])
-    parts = (torch.split(values, chunk) for values in (selected, targets, places[predicted]))
-    scored = [
+        # A mask of four dimensions is handed on as it is; the attention function looks at the tree instead.
+        unused = torch.zeros(1, 1, 1, 1, device=input_ids.device)
+        inputs = {"input_ids": tree.token_ids[None], "position_ids": tree.depths[None], "attention_mask": unused}
+        inputs["tree"] = tree
+        # A token that rows share is scored once, or twice if it was barred in one row and not in another.
+        scored, rows_of_scored = torch.unique(tree.nodes[loss_mask] * 2 + is_barred, return_inverse=True)
+        predictors, targets, is_barred = tree.parents[scored // 2], tree.token_ids[scored // 2], scored % 2 == 1
+    if _head_is_last(model):
+        states, head = _decoder(model)(use_cache=False, **inputs).last_hidden_state, _head(model)
+    else:
+        states, head = model(use_cache=False, **inputs).logits, nn.Identity()
+    selected = states.flatten(0, 1).index_select(0, predictors)  # [N, H] or [N, V]
+    barred_id = None if barred is None else barred[0]
+    parts = zip(*(torch.split(part, chunk) for part in (selected, targets, is_barred)), strict=True)
+    values = [
         _score(head, *part, barred_id=barred_id, temperature=temperature, recompute=len(targets) > chunk)
-        for part in zip(*parts, strict=True)
+        for part in parts
     ]
-    logprobs, entropy, is_argmax = (torch.cat(parts) for parts in zip(*scored, strict=True))
+    logprobs, entropy, is_argmax = (torch.cat(parts) for parts in zip(*values, strict=True))
+    if tree is not None:
+        logprobs, entropy, is_argmax = (part[rows_of_scored] for part in (logprobs, entropy, is_argmax))
     blank = torch.zeros(input_ids.shape, dtype=torch.float32, device=input_ids.device)
     return TokenLogprobs(
         logprobs=blank.masked_scatter(loss_mask, logprobs),

@@ -17,6 +17,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 from streakline.errors import EngineError
+from streakline.policy.probe import altering_options
 from streakline.rollout.kv_store import KVStore, LayerStore
 
 ATTENTION_NAME = "streakline_rollout"
@@ -308,9 +309,8 @@ def _attention(
     **extras: object,
 ) -> tuple[torch.Tensor, None]:
     """Attention function in the form that transformers calls: [1, heads, N, d] in, [1, N, heads, d] out."""
-    altering = {name for name in ("softcap", "s_aux", "position_bias") if extras.get(name) is not None}
-    if altering:
-        raise EngineError(f"Expected a model with plain softmax attention, but got one with {sorted(altering)}")
+    if altering := altering_options(extras):
+        raise EngineError(f"Expected a model with plain softmax attention, but got one with {altering}")
     layer = rollout_plan.store.layer(int(module.layer_idx))  # type: ignore[arg-type]
     queries, keys, values = query[0].transpose(0, 1) * scaling, key[0].transpose(0, 1), value[0].transpose(0, 1)
     attended: list[torch.Tensor] = []

@@ -11,6 +11,7 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 
 from streakline.errors import ConfigError, EngineError
+from streakline.policy.probe import eval_mode, rounding_tolerance
 from streakline.rollout.batch import BatchLimits, RolloutBatch
 from streakline.rollout.cached_attention import ATTENTION_NAME
 from streakline.rollout.engine import GenerationRequest, Respond, RolloutEngine
@@ -139,7 +140,7 @@ class HFEngine(RolloutEngine):
         with torch.autocast(self._network.device.type, enabled=False):
             self._run(requests, extend_once, sampling=SamplingPolicy(greedy=True))
             gap = max(self._gap(prompt, completion) for prompt, completion in turns)
-        tolerance = _tolerance(self._network)
+        tolerance = rounding_tolerance(self._network)
         if not gap <= tolerance:
             raise EngineError(
                 f"Expected log-probabilities within {tolerance} of the model's own forward pass, but got a difference "
@@ -149,7 +150,7 @@ class HFEngine(RolloutEngine):
     @torch.no_grad()
     def _gap(self, prompt: tuple[int, ...], completion: Completion) -> float:
         ids = torch.tensor([prompt + completion.token_ids], device=self._network.device)
-        with _eval_mode(self._network):
+        with eval_mode(self._network):
             logprobs = (
                 self._network(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
             )
@@ -157,31 +158,11 @@ class HFEngine(RolloutEngine):
         return max((abs(a - b) for a, b in zip(expected, completion.logprobs, strict=True)), default=0.0)
 
 
-def _tolerance(network: PreTrainedModel) -> float:
-    """Largest difference of log-probabilities that rounding explains."""
-    if network.dtype != torch.float32:
-        return 0.2
-    # On a GPU the products may be in TensorFloat-32, with 10 bits of mantissa.
-    return 1e-3 if network.device.type == "cpu" else 0.05
-
-
-@contextmanager
-def _eval_mode(network: PreTrainedModel) -> Iterator[None]:
-    """Switch dropout and its kind off; afterwards each module is in the mode it was in."""
-    training = [module for module in network.modules() if module.training]
-    network.train(False)
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
 @contextmanager
 def _sampling_mode(network: PreTrainedModel) -> Iterator[None]:
     """Eval mode with the cached attention; afterwards everything is as it was."""
     implementation = network.config._attn_implementation
-    with _eval_mode(network):
+    with eval_mode(network):
         network.set_attn_implementation(ATTENTION_NAME)
         try:
             yield
