@@ -82,7 +82,7 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--config", action="config", help="YAML file with these options")
     parser.add_argument("--out", type=Path, required=True, help="file of the cache; made, or added to")
-    parser.add_argument("--jsonl", type=list[Path], default=[], help="files of conversations")
+    parser.add_argument("--jsonl", type=Path, nargs="+", default=[], help="files of conversations")
     parser.add_argument("--tasks", type=list[TaskSet], default=[], help="task sets whose gold calls are run")
     parser.add_argument("--traits", type=Path | None, default=None, help="JSON file that says what results depend on")
     return parser
@@ -91,9 +91,9 @@ def make_parser() -> ArgumentParser:
 def main() -> None:
     """Build."""
     parser = make_parser()
-    arguments = parser.instantiate(parser.parse_args())
+    parsed = parser.parse_args()
     try:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments = parser.instantiate(parsed)
         with CacheStore.open(arguments.out) as store:
             traits = read_traits(arguments.traits)
             report = build(store, jsonl=arguments.jsonl, tasks=arguments.tasks, traits=traits)

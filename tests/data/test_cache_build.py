@@ -8,7 +8,7 @@ from streakline.cache.store import CacheStore
 from streakline.data.cache_build import BuildReport, ConversationRecorder, paired_results, record_gold, volatile_tools
 from streakline.environment.cached import CachedTools
 from streakline.environment.live import LiveEnvironment
-from streakline.errors import DataError
+from streakline.errors import ConfigError, DataError
 from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.tasks.toolworld import ToolWorldTaskSet
 from streakline.types import Message, Role, Tier, ToolCall
@@ -76,6 +76,37 @@ def test_malformed_lines_are_named_by_file_and_line_and_left_out(store, tmp_path
     )
 
 
+@pytest.mark.parametrize("default", ["NaN", "1e999", "[" * 980 + "]" * 980], ids=["nan", "infinite", "deep"])
+def test_a_schema_that_the_store_cannot_hold_leaves_out_its_line_alone(store, tmp_path, default):
+    tool = {"function": {"name": "add", "parameters": {"properties": {"a": {"default": 0.5}}}}}
+    bad = json.dumps({**row(("add", {"a": 1}, "1")), "tools": [tool]}).replace("0.5", default)
+    report = record(store, write(tmp_path / "rows.jsonl", [bad, row(("add", {"a": 2}, "2"))]))
+    assert report.added == 1
+    assert len(report.faults) == 1
+    assert f"{tmp_path}/rows.jsonl, line 1" in report.faults[0]
+
+
+def test_a_known_line_is_told_by_its_content(store, tmp_path):
+    paths = [tmp_path / folder / "rows.jsonl" for folder in ("one", "two")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir()
+        report = record(store, write(path, [row(("ls", {}, str(number)))]), traits=FILES)
+        assert (report.added, report.known_lines) == (1, 0)
+    write(paths[0], [row(("ls", {}, "0")), row(("ls", {}, "0"))])
+    report = record(store, paths[0], traits=FILES)
+    assert (report.added, report.known_lines) == (1, 1)
+    assert len({entry.state for entry in store.iterate()}) == 3
+
+
+def test_a_known_tool_can_be_declared_volatile_but_gets_no_other_state(store, tmp_path):
+    path = write(tmp_path / "rows.jsonl", [row(("now", {}, "1")), row(("now", {}, "2"))])
+    record(store, path)
+    record(store, path, traits={"now": ToolTraits(kind=ToolKind.VOLATILE)})
+    assert store.tools()["now"].traits.kind is ToolKind.VOLATILE
+    with pytest.raises(ConfigError, match=r"Expected traits of `now` as its results were recorded with"):
+        record(store, path, traits={"now": FILES["ls"]})
+
+
 def test_a_missing_file_is_named(store, tmp_path):
     with pytest.raises(DataError, match=r"nothing\.jsonl"):
         list(ConversationRecorder(store, recorded_at=0.0).record(tmp_path / "nothing.jsonl"))
@@ -133,6 +164,7 @@ def test_gold_calls_are_exact_later_and_answer_as_the_live_tools_do(store):
                 assert served.content == live.execute(made).content
     frozen.close()
     assert report.added == store.num_entries > 0
+    assert report.duplicates == report.calls - report.added
 
 
 @pytest.mark.filterwarnings("ignore:Making the index")
@@ -142,4 +174,4 @@ def test_gold_that_is_recorded_twice_changes_nothing(store):
     digest, again = store.digest(), BuildReport()
     list(record_gold(store, tasks, report=again))
     assert store.digest() == digest
-    assert again.added == 0
+    assert (again.added, again.duplicates) == (0, again.calls)

@@ -85,7 +85,7 @@ def test_what_an_agent_called_is_audited_in_place_of_gold_and_bad_lines_are_name
     system = [Message(role=Role.SYSTEM, content=task.system)] if task.system else []
     messages = [message_to_json(item) for item in (*system, *task.requests[0], asked, *answers)]
     (tmp_path / "e.jsonl").write_text(json.dumps({"task_id": task.id, "messages": messages}) + "\n{\n")
-    run("--cache", cache, f"--tasks={HELD_OUT}", f"--episodes=[{tmp_path}/e.jsonl]")
+    run("--cache", cache, f"--tasks={HELD_OUT}", "--episodes", tmp_path / "e.jsonl")
     shown = capsys.readouterr().out
     assert "in 1 rollouts of 1 tasks" in shown
     assert f"Skipped: Expected a JSON object in {tmp_path}/e.jsonl, line 2" in shown
@@ -99,12 +99,12 @@ def test_what_an_agent_called_is_audited_in_place_of_gold_and_bad_lines_are_name
         (["--cache=none.db", f"--tasks={HELD_OUT}"], "Expected `none.db` to be a tool cache, but got no such file"),
         (["--cache=c.db"], "Expected held-out episodes in 0 tasks and 0 files, but got none"),
         (
-            ["--cache=c.db", f"--tasks={HELD_OUT}", "--episodes=[bad.jsonl]"],
+            ["--cache=c.db", f"--tasks={HELD_OUT}", "--episodes", "bad.jsonl"],
             "but got none: Skipped: Expected a JSON object",
         ),
-        (["--cache=c.db", f"--tasks={HELD_OUT}", "--episodes=[none.jsonl]"], "Expected a readable file at none.jsonl"),
+        (["--cache=c.db", f"--tasks={HELD_OUT}", "--episodes", "none.jsonl"], "Expected a readable file at none.jsonl"),
         (["--cache=c.db", f"--tasks={HELD_OUT}", "--min_fidelity=2"], "Expected `min_fidelity` to be in (0, 1]"),
-        (["--cache=c.db", f"--tasks={HELD_OUT}", "--thresholds=[2.0]"], "Expected `threshold` to be in (0, 1]"),
+        (["--cache=c.db", f"--tasks={HELD_OUT}", "--thresholds", "0.5", "2"], "Expected `threshold` to be in (0, 1]"),
         (
             ["--cache=c.db", f"--tasks={tasks({'size': -1, 'split': 'train'})}"],
             "Expected `size` to be at least 0, but got -1",

@@ -29,7 +29,7 @@ def test_the_summary_tells_what_was_recorded_and_what_was_skipped(tmp_path):
     (tmp_path / "rows.jsonl").write_text(line(1) + "{\n" + line(1))
     (tmp_path / "traits.json").write_text('{"add": {"kind": "volatile"}}')
     out, traits = tmp_path / "new" / "c.db", tmp_path / "traits.json"
-    done = build("--out", out, f"--jsonl=[{tmp_path}/rows.jsonl]", "--traits", traits)
+    done = build("--out", out, "--jsonl", tmp_path / "rows.jsonl", "--traits", traits)
     assert done.returncode == 0, done.stderr
     assert "1 entries of 1 tools" in done.stdout
     assert "2 calls, 1 new entries, 1 duplicates, 0 conflicts, 0 calls without a result, 1 skipped" in done.stdout
@@ -39,7 +39,7 @@ def test_the_summary_tells_what_was_recorded_and_what_was_skipped(tmp_path):
 
 
 def test_a_missing_file_is_one_line(tmp_path):
-    done = build("--out", tmp_path / "c.db", f"--jsonl=[{tmp_path}/rows.jsonl]")
+    done = build("--out", tmp_path / "c.db", "--jsonl", tmp_path / "rows.jsonl")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: Expected a readable file at")
     assert "Traceback" not in done.stderr
@@ -47,7 +47,7 @@ def test_a_missing_file_is_one_line(tmp_path):
 
 def test_a_killed_build_goes_on_where_it_stopped(tmp_path):
     (tmp_path / "rows.jsonl").write_text("".join(map(line, range(20_000))))
-    command = [sys.executable, SCRIPT, "--out", tmp_path / "c.db", f"--jsonl=[{tmp_path}/rows.jsonl]"]
+    command = [sys.executable, SCRIPT, "--out", tmp_path / "c.db", "--jsonl", tmp_path / "rows.jsonl"]
     child = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     kept = 0
     while not kept:

@@ -1,7 +1,7 @@
 """Fills a cache of tool results: from recorded conversations, or by running gold calls in the simulators.
 
-Both can be stopped at any point and started again: a line whose entries are stored, and a call that was recorded in its
-state, are not recorded twice.
+Both can be stopped at any point and started again: a line whose entries are stored (told by file name, number and
+content), and a call that was recorded in its state, are not recorded twice.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
 from typing import final
 
 from streakline.cache.canonical import call_key, canonical_arguments, canonical_text
-from streakline.cache.state import StateTracker, ToolTraits
+from streakline.cache.state import StateTracker, ToolKind, ToolTraits
 from streakline.cache.store import CacheStore, NewEntry, ToolRecord
 from streakline.data.conversations import Conversation, read_conversation
 from streakline.environment.cached import CachedTools
 from streakline.environment.tool_traits import declare_tools, writing_tools
-from streakline.errors import CacheError, DataError
-from streakline.types import Message, Role, Task, ToolCall
+from streakline.errors import CacheError, ConfigError, DataError
+from streakline.types import Message, Role, Task, Tier, ToolCall
 
 _LINES_A_TRANSACTION = 100
 
@@ -52,6 +53,10 @@ class ConversationRecorder:
 
     `traits` says what results depend on, by tool; the others count as pure, until an audit finds otherwise. Nothing is
     known of the state in which a conversation begins, so a stateful call is exact within its own conversation alone.
+    A tool whose results are recorded can still be declared volatile, but no longer get or lose a state.
+
+    Raises:
+        ConfigError: If `traits` give a tool another state than its results were recorded with.
     """
 
     def __init__(
@@ -62,6 +67,8 @@ class ConversationRecorder:
         self._traits = traits or {}
         self._recorded_at = recorded_at
         self._tools = store.tools()
+        for name in self._traits.keys() & self._tools.keys():
+            self._declare(name, self._traits[name])
 
     def record(self, path: Path) -> Iterator[int]:
         """Record a file; yields the number of lines that are done, now and then.
@@ -75,7 +82,7 @@ class ConversationRecorder:
             with path.open("rb") as file:
                 lines = enumerate(file, 1)
                 while chunk := list(islice(lines, _LINES_A_TRANSACTION)):
-                    sources = {f"{path.name}:{number}": (number, line) for number, line in chunk if line.strip()}
+                    sources = {_source(path, *item): item for item in chunk if item[1].strip()}
                     self.report.known_lines += len(sources.keys() & done)
                     self._add(
                         entry
@@ -87,6 +94,18 @@ class ConversationRecorder:
         except OSError as error:
             raise DataError(f"Expected a readable file at {path}, but got: {error.strerror or error}") from error
 
+    def _declare(self, name: str, traits: ToolTraits) -> None:
+        """Change the traits of a tool that is known."""
+        known = self._tools[name]
+        if traits not in (known.traits, ToolTraits(kind=ToolKind.VOLATILE)):
+            raise ConfigError(
+                f"Expected traits of `{name}` as its results were recorded with ({known.traits}), or volatile, "
+                f"but got {traits}: record them in a new file"
+            )
+        if traits != known.traits:
+            self._tools[name] = replace(known, traits=traits)
+            self._store.set_tool(name, self._tools[name])
+
     def _add(self, entries: Iterable[NewEntry]) -> None:
         added = self._store.add(list(entries))
         self.report.added += added.added
@@ -97,10 +116,14 @@ class ConversationRecorder:
         """Entries of one line; none where it is malformed, which is reported."""
         try:
             conversation = read_conversation(line, where=where)
+            schemas = {tool.name: tool.parameters for tool in conversation.tools}
+            canonical_text(schemas)
         except DataError as error:
             self.report.faults.append(str(error))
             return []
-        schemas = {tool.name: tool.parameters for tool in conversation.tools}
+        except (ValueError, RecursionError) as error:
+            self.report.faults.append(f"Expected schemas of tools to be JSON in {where}, but got: {error}")
+            return []
         names = {call.name for message in conversation.messages for call in message.tool_calls}
         for name in sorted(names - self._tools.keys()):
             self._tools[name] = ToolRecord(traits=self._traits.get(name, ToolTraits()), parameters=schemas.get(name))
@@ -153,7 +176,7 @@ def record_gold(store: CacheStore, tasks: Sequence[Task], *, report: BuildReport
             for index, steps in enumerate(task.gold):
                 environment.begin_user_turn(index)
                 for call in chain.from_iterable(steps):
-                    environment.execute(call)
+                    report.duplicates += environment.execute(call).tier is Tier.EXACT
                     report.calls += 1
             report.added += store.num_entries - before
             yield task
@@ -184,6 +207,11 @@ def volatile_tools(store: CacheStore) -> dict[str, int]:
     for entry in store.iterate():
         results[(entry.tool, call_key(entry.tool, canonical_text(entry.arguments)), entry.state)] += 1
     return dict(Counter(tool for (tool, _, _), different in results.items() if different > 1))
+
+
+def _source(path: Path, number: int, line: bytes) -> str:
+    """Name a line; its digest tells it from that of another file of the name, or of the file before it was edited."""
+    return f"{path.name}:{number}:{sha256(line).hexdigest()[:12]}"
 
 
 def _is_error(content: str) -> bool:
