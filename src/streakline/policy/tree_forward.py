@@ -89,9 +89,9 @@ def _problem_of_forward(model: torch.nn.Module, network: PreTrainedModel) -> str
 
 
 def _cost(network: PreTrainedModel) -> TreeCost:
-    config = network.config.to_dict()
-    layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
-    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    config = network.config  # by attribute: old architectures keep these under other names
+    layers, heads = config.num_hidden_layers, config.num_attention_heads
+    head_dim = config.to_dict().get("head_dim") or config.hidden_size // heads
     # Embeddings are looked up, and the head runs over trained tokens only, of which both ways have as many.
     table = network.get_input_embeddings()
     weights = sum(p.numel() for p in network.base_model.parameters()) - sum(p.numel() for p in table.parameters())
