@@ -15,6 +15,7 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 from tqdm import tqdm
 
+from streakline.cache.index import make_index
 from streakline.cache.state import ToolKind, ToolTraits
 from streakline.cache.store import CacheStore
 from streakline.data.cache_build import BuildReport, ConversationRecorder, record_gold, volatile_tools
@@ -98,6 +99,7 @@ def main() -> None:
             traits = read_traits(arguments.traits)
             report = build(store, jsonl=arguments.jsonl, tasks=arguments.tasks, traits=traits)
             print_summary(store, report)
+            make_index(store)
     except (StreaklineError, OSError) as error:
         sys.exit(f"error: {error}")
 

@@ -4,18 +4,17 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streakline.cache.index import FuzzyIndex, Neighbour
 from streakline.cache.search import Searcher
 from streakline.cache.tokens import call_tokens, jaccard
-from streakline.errors import CacheError
 
 WORDS = ["alpha", "beta", "gamma", "delta", "alphabet", "betamax", "x", "yz"]
 
 
-def brute_force(entries, tool, arguments, *, count=1, min_similarity=0.4):
+def brute_force(entries, tool, arguments, *, count=1, min_similarity=0.6):
     asked = call_tokens(tool, arguments)
     found = [
         (-jaccard(asked, call_tokens(tool, other)), entry_id)
@@ -54,93 +53,128 @@ ENTRIES = st.builds(
 )
 
 
-@settings(deadline=None)
-@given(ENTRIES, ENTRIES, st.sampled_from([0.05, 0.3, 0.5, 0.6, 0.9, 1.0]), st.sampled_from([1, 3, 50]))
-def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, least, count):
-    index = FuzzyIndex.build(entries, min_similarity=min(0.3, least))
+@pytest.fixture(params=["all rows are compared", "FAISS proposes"])
+def is_proposed(request, monkeypatch):
+    """Makes each tool small, or each large."""
+    proposed = request.param == "FAISS proposes"
+    for module in ("index", "search"):
+        monkeypatch.setattr(f"streakline.cache.{module}.COMPARED_TOKENS", 0 if proposed else 2**40)
+    return proposed
 
-    calls = [(tool, arguments) for _, tool, arguments in queries]
-    expected = [brute_force(entries, *call, count=count, min_similarity=least) for call in calls]
-    assert [index.nearest(*call, count=count, min_similarity=least) for call in calls] == expected
-    assert index.nearest_many(calls, count=count, min_similarity=least) == expected
+
+def nearest(index, tool, arguments, *, count=1, min_similarity=0.6):
+    return index.nearest(tool, call_tokens(tool, arguments), count=count, min_similarity=min_similarity)
+
+
+@pytest.mark.usefixtures("is_proposed")
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ENTRIES, ENTRIES, st.sampled_from([0.05, 0.3, 0.6, 0.7, 0.9, 1.0]), st.sampled_from([1, 3, 50]))
+def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, least, count):
+    index = FuzzyIndex.build(entries)
+
+    for _, *call in queries:
+        expected = brute_force(entries, *call, count=count, min_similarity=least)
+        assert nearest(index, *call, count=count, min_similarity=least) == expected
     assert index.num_entries == len(entries)
 
 
-@pytest.mark.parametrize(("proposals", "scanned"), [(1, 1024), (4, 1024), (64, 0), (2, 3)])
-def test_the_second_pass_finds_what_the_first_leaves_out(monkeypatch, proposals, scanned):
+@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.parametrize("scanned", [1, 20, 1024])
+def test_many_proposals_are_compared_as_far_as_any_can_be_better(monkeypatch, scanned):
     monkeypatch.setattr("streakline.cache.search._FIRST_COMPARED", 3)
-    monkeypatch.setattr("streakline.cache.search._PASSES", ((1, 10), (proposals, scanned)))
-    generator = random.Random(proposals)
+    monkeypatch.setattr("streakline.cache.search._SCANNED", scanned)
+    generator = random.Random(scanned)
     entries = random_entries(generator, 600)
     index = FuzzyIndex.build(entries)
-    calls = [(tool, arguments) for _, tool, arguments in random_entries(generator, 60)]
 
-    for count in (1, 5):
-        expected = [brute_force(entries, *call, count=count) for call in calls]
-        assert [index.nearest(*call, count=count) for call in calls] == expected
-        assert index.nearest_many(calls, count=count) == expected
+    for _, *call in random_entries(generator, 60):
+        for count in (1, 5):
+            assert nearest(index, *call, count=count) == brute_force(entries, *call, count=count)
 
 
-def test_the_first_pass_is_enough_for_most_calls(monkeypatch):
-    second = []
-    monkeypatch.setattr(Searcher, "_compare_all", lambda self, tokens, best: second.append(tokens) or best)
+def test_tools_of_many_tokens_stand_beside_tools_of_few(monkeypatch):
+    for module in ("index", "search"):
+        monkeypatch.setattr(f"streakline.cache.{module}.COMPARED_TOKENS", 500)
+    generator = random.Random(2)
+    entries = [*random_entries(generator, 300), *((n, "small", {"a": f"word {n}"}) for n in range(10_000, 10_020))]
+    index = FuzzyIndex.build(entries)
+
+    for _, *call in [
+        *random_entries(generator, 60),
+        *((0, "small", {"a": f"word {n}"}) for n in range(10_010, 10_030)),
+    ]:
+        assert nearest(index, *call, count=2) == brute_force(entries, *call, count=2)
+
+
+def test_few_of_the_proposals_are_compared(monkeypatch):
+    monkeypatch.setattr("streakline.cache.index.COMPARED_TOKENS", 0)
+    monkeypatch.setattr("streakline.cache.search.COMPARED_TOKENS", 0)
+    compared = []
+    similarities = Searcher._similarities
+
+    def watched(self, query, numbers, starts, sizes):
+        compared.append(len(sizes))
+        return similarities(self, query, numbers, starts, sizes)
+
+    monkeypatch.setattr(Searcher, "_similarities", watched)
     generator = random.Random(0)
-    texts = ["".join(generator.choices("abcdefghij ", k=30)) for _ in range(500)]
+    texts = ["".join(generator.choices("abcdefghij ", k=30)) for _ in range(5000)]
     index = FuzzyIndex.build((number, "tool", {"text": text}) for number, text in enumerate(texts, 1))
 
-    for number, text in enumerate(texts, 1):
-        assert index.nearest("tool", {"text": f"{text[:10]}_{text[11:]}"})[0].entry_id == number
-    assert len(second) < 25
+    for number, text in enumerate(texts[:100], 1):
+        assert nearest(index, "tool", {"text": f"{text[:10]}_{text[11:]}"})[0].entry_id == number
+    assert sum(compared) < 100 * 100
 
 
+@pytest.mark.usefixtures("is_proposed")
 @pytest.mark.parametrize(("shared", "single"), [(2, 3), (1, 1), (3, 2), (6, 4), (9, 1)])
 def test_a_similarity_on_the_threshold_counts(shared, single):
     # Each list element is one token.
     entries = [(7, "tool", {"a": list(range(shared + single))}), *((i, "other", {"a": [i]}) for i in range(100, 200))]
-    index = FuzzyIndex.build(entries, min_similarity=shared / (shared + single))
-    asked = {"a": list(range(shared))}
+    index = FuzzyIndex.build(entries)
+    asked, similarity = {"a": list(range(shared))}, shared / (shared + single)
 
-    assert index.nearest("tool", asked) == [Neighbour(7, shared / (shared + single))]
-    assert index.nearest("tool", asked, min_similarity=shared / (shared + single) + 1e-6) == []
+    assert nearest(index, "tool", asked, min_similarity=similarity) == [Neighbour(7, similarity)]
+    assert nearest(index, "tool", asked, min_similarity=similarity + 1e-6) == []
 
 
+@pytest.mark.usefixtures("is_proposed")
 def test_equal_calls_are_told_apart_by_their_ids():
     entries = [(entry_id, "tool", {"a": value}) for entry_id, value in ((9, "one"), (3, "one"), (5, "one"), (4, "two"))]
     index = FuzzyIndex.build(entries)
 
-    assert index.nearest("tool", {"a": "one"}) == [Neighbour(3, 1.0)]
-    assert [found.entry_id for found in index.nearest("tool", {"a": "one"}, count=8)] == [3, 5, 9]
+    assert nearest(index, "tool", {"a": "one"}) == [Neighbour(3, 1.0)]
+    assert [found.entry_id for found in nearest(index, "tool", {"a": "one"}, count=8)] == [3, 5, 9]
 
 
+@pytest.mark.usefixtures("is_proposed")
 def test_of_a_thousand_equally_similar_calls_the_lowest_id_is_found():
     entries = [(entry_id, "tool", {"user": entry_id, "message": "the same"}) for entry_id in range(5000, 0, -1)]
     index = FuzzyIndex.build(entries)
 
-    found = index.nearest("tool", {"user": 0, "message": "the same"}, count=3)
+    found = nearest(index, "tool", {"user": 0, "message": "the same"}, count=3)
     assert [neighbour.entry_id for neighbour in found] == [1, 2, 3]
-    assert index.nearest_many([("tool", {"user": 0, "message": "the same"})] * 2)[1][0].entry_id == 1
 
 
+@pytest.mark.usefixtures("is_proposed")
 @pytest.mark.parametrize("entries", [[], [(4, "tool", {})], [(4, "tool", {"a": "x" * 100_000})]])
 def test_tiny_caches_are_answered(entries):
     index = FuzzyIndex.build(entries)
 
-    calls = [("tool", arguments) for _, _, arguments in entries]
-    assert index.nearest_many(calls) == [[Neighbour(4, 1.0)] for _ in entries]
-    assert index.nearest("other", {"a": "b"}) == []
-    assert index.nearest("tool", {"unheard": "of"}) == []
-    assert index.nearest_many([("other", {}), ("tool", {"b": 1})]) == [[], []]
-    assert index.nearest_many([]) == []
+    for _, *call in entries:
+        assert nearest(index, *call) == [Neighbour(4, 1.0)]
+    assert nearest(index, "other", {"a": "b"}) == []
+    assert nearest(index, "tool", {"unheard": "of"}) == []
     assert index.medoid("tool") == (4 if entries else None)
 
 
+@pytest.mark.usefixtures("is_proposed")
 def test_very_long_calls_stand_beside_short_ones():
     long = {"a": [f"{number} {number * number}" for number in range(3000)]}
     index = FuzzyIndex.build([(1, "tool", long), (2, "tool", {"a": "short"})])
 
-    assert index.nearest("tool", {"a": long["a"][1:]})[0].entry_id == 1
-    found = index.nearest_many([("tool", {"a": "Short"}), ("tool", long)], min_similarity=0.4)
-    assert [[neighbour.entry_id for neighbour in each] for each in found] == [[2], [1]]
+    for arguments, entry_id in (({"a": long["a"][1:]}, 1), ({"a": "Short"}, 2), (long, 1)):
+        assert [found.entry_id for found in nearest(index, "tool", arguments)] == [entry_id]
 
 
 @pytest.mark.parametrize("size", [1, 2, 30, 700])
@@ -176,19 +210,21 @@ def test_the_answers_do_not_depend_on_the_order_of_the_entries():
     generator.shuffle(entries)
     second = FuzzyIndex.build(entries)
 
-    assert first.nearest_many(calls, count=4) == second.nearest_many(calls, count=4)
+    for call in calls:
+        assert nearest(first, *call, count=4) == nearest(second, *call, count=4)
     assert first.medoid("tool1") == second.medoid("tool1")
 
 
+@pytest.mark.usefixtures("is_proposed")
 def test_threads_may_share_an_index():
     generator = random.Random(4)
     entries = random_entries(generator, 500)
     index = FuzzyIndex.build(entries)
     calls = [(tool, arguments) for _, tool, arguments in random_entries(generator, 200)]
-    expected = [index.nearest(*call) for call in calls]
+    expected = [nearest(index, *call) for call in calls]
 
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda call: index.nearest(*call), calls * 5)) == expected * 5
+        assert list(pool.map(lambda call: nearest(index, *call), calls * 5)) == expected * 5
 
 
 def test_memory_is_counted():
@@ -197,19 +233,3 @@ def test_memory_is_counted():
     small, large = FuzzyIndex.build(entries[:200]), FuzzyIndex.build(entries)
 
     assert 0 < small.num_bytes < large.num_bytes
-
-
-@pytest.mark.parametrize("least", [0, -0.1, 1.1, float("nan")])
-def test_a_similarity_that_none_can_have_is_refused(least):
-    with pytest.raises(CacheError, match=r"Expected `min_similarity` to be in \(0, 1\], but got"):
-        FuzzyIndex.build([], min_similarity=least)
-
-
-@pytest.mark.parametrize("least", [0.3, 1.1])
-def test_less_than_was_indexed_is_refused(least):
-    index = FuzzyIndex.build([(1, "tool", {})], min_similarity=0.4)
-
-    with pytest.raises(CacheError, match=r"Expected `min_similarity` to be in \[0.4, 1\], but got"):
-        index.nearest("tool", {}, min_similarity=least)
-    with pytest.raises(CacheError, match="Expected `min_similarity`"):
-        index.nearest_many([("tool", {}), ("tool", {})], min_similarity=least)

@@ -258,6 +258,31 @@ def test_many_look_ups_at_once_are_those_made_one_by_one(cache_of):
     assert cache.lookup_many([]) == []
 
 
+def test_a_frozen_cache_gives_each_call_the_same_answer_however_often_it_is_asked(cache_of, monkeypatch):
+    monkeypatch.setattr("streakline.cache.lookup._REMEMBERED", 3)
+    recorded = [*SIMILAR, entry("long " * 2000, a=1), entry("1", tool="ls", state=b"1")]
+    cache_of(*recorded, tools={"ls": READS}).store.close()
+    calls = [("plan", ASKED), ("plan", {"a": 1}), ("plan", {"z": 1}), ("ls", {}), ("plan", {"d": 5}), ("plans", {})]
+    for draw in ("shared", "independent"):
+        options = CacheOptions(draw=draw)
+        with CacheStore.open("0.db", read_only=True) as store:
+            asked = open_cache(store, options=options)
+            for turn in range(3):
+                for seed in range(4):
+                    for tool, arguments in calls[:: 1 if turn % 2 else -1]:
+                        fresh = open_cache(store, options=options)
+                        for state in (b"", b"1"):
+                            expected = fresh.lookup(tool, arguments, state=state, seed=seed)
+                            assert asked.lookup(tool, arguments, state=state, seed=seed) == expected
+
+
+def test_a_cache_that_is_written_to_remembers_nothing(cache_of):
+    cache = cache_of(entry("A", a=1))
+    assert served(cache, a=1) == (Tier.EXACT, "A", 1.0)
+    cache.store.add([entry("B", a=1, count=2)])
+    assert served(cache, a=1) == (Tier.EXACT, "B", 1.0)
+
+
 def test_what_another_writer_says_of_a_tool_is_seen_after_a_refresh(cache_of):
     cache = cache_of(entry("A", tool="ls"))
     cache.store.set_tool("ls", READS)

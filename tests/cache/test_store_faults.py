@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streakline.cache import database
 from streakline.cache.canonical import call_key, canonical_text, entry_key
 from streakline.cache.state import ToolKind, ToolTraits
 from streakline.cache.store import CacheStore, NewEntry, ToolRecord
@@ -226,6 +227,27 @@ def test_a_flipped_bit_never_leads_to_a_wrong_answer(whole):
         outcomes.append(outcome(bytes(damaged), expected))
     assert outcome(content, expected) == "right"
     assert outcomes.count("error") > 100
+
+
+def test_a_large_file_is_checked_again_only_where_it_is_not_as_it_was(whole, monkeypatch):
+    content, expected = whole
+    monkeypatch.setattr("streakline.cache.database._STAMPED_BYTES", 0)
+    checked = []
+    pragma = database._pragma
+    monkeypatch.setattr(database, "_pragma", lambda *asked: checked.append(asked[1]) or pragma(*asked))
+    draw = random.Random(1)
+    assert outcome(content, expected) == "right"
+    assert "integrity_check(1)" in checked
+    checked.clear()
+    assert outcome(content, expected) == "right"
+    assert "integrity_check(1)" not in checked
+    outcomes = []
+    for _ in range(100):
+        damaged = bytearray(content)
+        damaged[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        outcomes.append(outcome(bytes(damaged), expected))
+        assert outcome(content, expected) == "right"
+    assert outcomes.count("error") > 30
 
 
 def test_a_truncated_file_never_leads_to_a_wrong_answer(whole):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streakline.cache.index import open_index
 from streakline.cache.state import ToolKind
 from streakline.cache.store import CacheStore
 from streakline.errors import ConfigError
@@ -36,6 +37,7 @@ def test_the_summary_tells_what_was_recorded_and_what_was_skipped(tmp_path):
     assert f"skipped: Expected a JSON object in {tmp_path}/rows.jsonl, line 2" in done.stderr
     with CacheStore.open(out) as store:
         assert store.tools()["add"].traits.kind is ToolKind.VOLATILE
+        assert open_index(store).num_entries == 1  # without a warning that it had to be made
 
 
 def test_a_missing_file_is_one_line(tmp_path):

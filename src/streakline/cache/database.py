@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +17,8 @@ SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x53544B43  # "STKC" in the file's header tells a cache from other SQLite files.
 _BUSY_TIMEOUT_S = 60.0
 _PAGE_CACHE_KIB = 65536
+_STAMPED_BYTES = 2**26
+"""Size from which on a file is only read, not checked again, where it is as it was."""
 _SCHEMA = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL)",
     "CREATE TABLE tools(name TEXT PRIMARY KEY, record TEXT NOT NULL, checksum TEXT NOT NULL)",
@@ -79,12 +81,27 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
     schema = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")]
     if schema != list(_SCHEMA):
         raise damaged(path, "other tables")
+    _check_pages(connection, path)
+    if read_meta(connection, path, "schema_version") != str(SCHEMA_VERSION):
+        raise damaged(path, "two schema versions")
+
+
+def _check_pages(connection: sqlite3.Connection, path: Path) -> None:
+    """Check all tables and indices, or that a large file is what it was when they were last checked."""
+    stamp, digest = path.with_name(f"{path.name}.checked"), ""
+    log = path.with_name(f"{path.name}-wal")
+    if path.stat().st_size >= _STAMPED_BYTES and not (log.exists() and log.stat().st_size):
+        with path.open("rb") as file:  # A thirtieth of the time.
+            digest = file_digest(file, "sha256").hexdigest()
+        if stamp.exists() and stamp.read_text(encoding="ascii", errors="replace") == digest:
+            return
     # Among what it finds is an index that doesn't hold a row: a call would seem never to have been recorded.
     report = _pragma(connection, "integrity_check(1)")
     if report != "ok":
         raise damaged(path, f"damage ({report})")
-    if read_meta(connection, path, "schema_version") != str(SCHEMA_VERSION):
-        raise damaged(path, "two schema versions")
+    if digest:
+        with suppress(OSError):
+            stamp.write_text(digest, encoding="ascii")
 
 
 def read_meta(connection: sqlite3.Connection, path: Path, name: str) -> str:

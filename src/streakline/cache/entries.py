@@ -107,13 +107,17 @@ def to_row(entry: NewEntry) -> Row:
     )
 
 
-def from_row(stored: StoredRow) -> Entry | None:
-    """Decode what was stored; None = it is damaged."""
-    if stored_digest(stored) is None:
+def from_row(stored: StoredRow) -> tuple[Entry, int] | None:
+    """Decode what was stored, and give the digest that its `Row` had; None = it is damaged."""
+    entry_id, key, state, recorded_at, checksum, text = stored
+    try:
+        digest = _digest(key, state, recorded_at, text)
+    except (AttributeError, TypeError, UnicodeError):  # A damaged row may hold values of other types.
         return None
-    entry_id, _, state, recorded_at, _, text = stored
+    if row_checksum(digest, entry_id) != checksum:
+        return None
     (tool, arguments, result, source, is_error, count), _ = _decode(text)
-    return Entry(
+    entry = Entry(
         id=entry_id,
         tool=tool,
         arguments=arguments,
@@ -124,16 +128,7 @@ def from_row(stored: StoredRow) -> Entry | None:
         recorded_at=recorded_at,
         count=count,
     )
-
-
-def stored_digest(stored: StoredRow) -> int | None:
-    """Give the digest of what was stored, as `Row.digest` did; None = it is damaged."""
-    entry_id, key, state, recorded_at, checksum, text = stored
-    try:
-        digest = _digest(key, state, recorded_at, text)
-    except (AttributeError, TypeError, UnicodeError):  # A damaged row may hold values of other types.
-        return None
-    return digest if row_checksum(digest, entry_id) == checksum else None
+    return entry, digest
 
 
 def row_checksum(digest: int, entry_id: int) -> int:

@@ -35,10 +35,12 @@ _DRAWN_FROM = 8
 """Candidates that an independent draw chooses from."""
 _SEARCHED_BY_AGE = 64
 """Neighbours that are looked at where some may be too old."""
-_REMEMBERED = 4096
-"""Calls whose results in other states are kept, since `ls` may have thousands; names whose close ones are."""
-INDEXED_SIMILARITY = 0.4
-"""Least similarity that an index finds; one index serves all higher thresholds."""
+_REMEMBERED = 65536
+"""Answers that are kept: the members of a group make the same calls."""
+_REMEMBERED_CHARACTERS = 4096
+"""Of a result that is kept."""
+_NEAR = 0.4
+"""Least similarity of a call that counts as the nearest."""
 _UNKNOWN_STATE = b"unknown"
 """Digest that no entry has: a stateful tool that is asked without a state has no exact result."""
 _COMPARED_NAME = 80
@@ -125,7 +127,8 @@ class ToolCache:
         self._digest = store.digest()
         self._tools = store.tools()
         self._oldest = self._cutoff()
-        self._of_tool: dict[str, list[Entry]] = {}
+        self._answers: dict[bytes, Served] = {}
+        self._of_tool: dict[str, list[tuple[Entry, set[int]]]] = {}
         self._of_call: dict[bytes, list[Entry]] = {}
         self._close_names: dict[str, tuple[str, ...]] = {}
 
@@ -166,8 +169,15 @@ class ToolCache:
         asked = self._asked(tool, arguments, state, seed)
         if isinstance(asked, Served):
             return asked
-        entry = self.store.exact(asked.key)
-        return self._exact(asked, entry) or self._inexact([(asked, entry)])[0]
+        answer = self._answers.get(asked.key)
+        if answer is None:
+            entry = self.store.exact(asked.key)
+            if entry is not None and self._is_fresh(entry):
+                answer = Served(tier=Tier.EXACT, entry=entry, similarity=1.0, call=asked.call)
+            else:
+                answer = self._inexact(asked, entry)
+            self._remember(asked.key, answer)
+        return answer
 
     def lookup_many(
         self,
@@ -176,7 +186,7 @@ class ToolCache:
         states: Sequence[bytes] = (),
         seeds: Sequence[int] = (),
     ) -> list[Served]:
-        """Find what each of many calls gets, by one search of the index. Each gets what `lookup` gives it.
+        """Find what each of many calls gets, as `lookup` does.
 
         Args:
             calls: [calls] tool and arguments.
@@ -184,12 +194,7 @@ class ToolCache:
             seeds: [calls]; empty = 0 for all.
         """
         parts = zip(calls, states or [b""] * len(calls), seeds or [0] * len(calls), strict=True)
-        asked = [self._asked(tool, arguments, state, seed) for (tool, arguments), state, seed in parts]
-        found = self.store.exact_many(item.key for item in asked if isinstance(item, _Asked))
-        known = [item if isinstance(item, Served) else self._exact(item, found.get(item.key)) for item in asked]
-        rest = [item for item, answer in zip(asked, known, strict=True) if answer is None and isinstance(item, _Asked)]
-        inexact = iter(self._inexact([(item, found.get(item.key)) for item in rest]))
-        return [answer or next(inexact) for answer in known]
+        return [self.lookup(tool, arguments, state=state, seed=seed) for (tool, arguments), state, seed in parts]
 
     def _asked(self, tool: str, arguments: Mapping[str, JSON], state: bytes, seed: int) -> _Asked | Served:
         """The call in canonical form, or the miss that needs no search."""
@@ -207,6 +212,14 @@ class ToolCache:
         key = entry_key(call, state or _UNKNOWN_STATE) if stateful else call
         return _Asked(tool, canonical, call, key, stateful, seed)
 
+    def _remember(self, key: bytes, answer: Served) -> None:
+        """Keep an answer that is the same whenever and for whomever it is given."""
+        is_lasting = self.store.read_only and (answer.tier is Tier.EXACT or self._options.draw == "shared")
+        if is_lasting and (answer.entry is None or len(answer.entry.result) <= _REMEMBERED_CHARACTERS):
+            if len(self._answers) == _REMEMBERED:
+                self._answers.clear()
+            self._answers[key] = answer
+
     def _miss(self, tool: str, call: bytes, *, fault: str = "") -> Served:
         name = tool[:_COMPARED_NAME]
         close = self._close_names.get(name)
@@ -217,23 +230,25 @@ class ToolCache:
                 self._close_names[name] = close
         return Served(tier=Tier.MISS, call=call, close_names=close, fault=fault)
 
-    def _exact(self, asked: _Asked, entry: Entry | None) -> Served | None:
-        if entry is None or not self._is_fresh(entry):
-            return None
-        return Served(tier=Tier.EXACT, entry=entry, similarity=1.0, call=asked.call)
-
-    def _inexact(self, calls: Sequence[tuple[_Asked, Entry | None]]) -> list[Served]:
-        """Serve calls without a fresh exact entry; the entry given with each is the exact one that is too old."""
-        pools = [self._same_call(asked, aged) for asked, aged in calls]
-        poor = [
-            index
-            for index, ((_, aged), pool) in enumerate(zip(calls, pools, strict=True))
-            if not any(item.entry is aged or self._is_fresh(item.entry) for item in pool)
-        ]
-        for index, near in zip(poor, self._near([calls[index][0] for index in poor]), strict=True):
-            known = {item.entry.id for item in pools[index]}
-            pools[index] += [item for item in near if item.entry.id not in known]
-        return [self._choose(asked, aged, pool) for (asked, aged), pool in zip(calls, pools, strict=True)]
+    def _inexact(self, asked: _Asked, aged: Entry | None) -> Served:
+        """Serve a call that has no fresh exact entry; `aged` is the one that is too old, which serves a tier lower."""
+        options = self._options
+        pool = self._same_call(asked, aged)
+        tokens: set[int] = set()
+        if not any(item.entry is aged or self._is_fresh(item.entry) for item in pool):
+            tokens = call_tokens(asked.tool, asked.arguments)
+            known = {item.entry.id for item in pool}
+            pool += [item for item in self._near(asked.tool, tokens) if item.entry.id not in known]
+        similar = [item for item in pool if item.similarity >= options.threshold]
+        fuzzy = [item for item in similar if item.entry is aged or self._is_fresh(item.entry)]
+        if fuzzy and options.fuzzy:
+            return self._serve(Tier.FUZZY, asked, fuzzy)
+        if options.best_effort != "off":
+            rest = [item for item in pool if item.similarity < options.threshold and self._is_fresh(item.entry)]
+            candidates = [*similar, *rest] or self._any(asked.tool, tokens)
+            if candidates:
+                return self._serve(Tier.BEST_EFFORT, asked, candidates)
+        return self._miss(asked.tool, asked.call)
 
     def _same_call(self, asked: _Asked, aged: Entry | None) -> list[_Candidate]:
         """The exact entry that is too old, then those of the call in other states, fresh ones first."""
@@ -249,38 +264,20 @@ class ToolCache:
         entries = self.store.same_call(call)
         split = [[entry for entry in entries if self._is_fresh(entry) is fresh] for fresh in (True, False)]
         kept = [entry for part in split for entry in part[:_DRAWN_FROM]]
-        if self.store.read_only and len(self._of_call) < _REMEMBERED:
+        if self.store.read_only and len(self._of_call) < _REMEMBERED:  # `ls` may have thousands.
             self._of_call[call] = kept
         return kept
 
-    def _near(self, calls: Sequence[_Asked]) -> list[list[_Candidate]]:
-        """Similar calls of each, the nearest first; those below the threshold only where they may serve."""
+    def _near(self, tool: str, tokens: set[int]) -> list[_Candidate]:
+        """Similar calls, the nearest first; those below the threshold only where they may serve."""
         by_nearness = self._options.best_effort == "nearest"
-        if self._index is None or not calls or not (self._options.fuzzy or by_nearness):
-            return [[] for _ in calls]
+        if self._index is None or not (self._options.fuzzy or by_nearness):
+            return []
         count = 1 if self._options.draw == "shared" else _DRAWN_FROM
         count = _SEARCHED_BY_AGE if self._options.max_age_s else count
-        least = None if by_nearness else self._options.threshold
-        found = self._index.nearest_many(
-            [(item.tool, item.arguments) for item in calls], count=count, min_similarity=least
-        )
-        return [
-            [_Candidate(item.similarity, self.store.get(item.entry_id)) for item in neighbours] for neighbours in found
-        ]
-
-    def _choose(self, asked: _Asked, aged: Entry | None, pool: Sequence[_Candidate]) -> Served:
-        """Serve from the candidates of a call, most similar first; one that is too old serves a tier lower."""
-        options = self._options
-        similar = [item for item in pool if item.similarity >= options.threshold]
-        fuzzy = [item for item in similar if item.entry is aged or self._is_fresh(item.entry)]
-        if fuzzy and options.fuzzy:
-            return self._serve(Tier.FUZZY, asked, fuzzy)
-        if options.best_effort != "off":
-            rest = [item for item in pool if item.similarity < options.threshold and self._is_fresh(item.entry)]
-            candidates = [*similar, *rest] or list(self._any(asked))
-            if candidates:
-                return self._serve(Tier.BEST_EFFORT, asked, candidates)
-        return self._miss(asked.tool, asked.call)
+        least = min(_NEAR, self._options.threshold) if by_nearness else self._options.threshold
+        found = self._index.nearest(tool, tokens, count=count, min_similarity=least)
+        return [_Candidate(item.similarity, self.store.get(item.entry_id)) for item in found]
 
     def _serve(self, tier: Tier, asked: _Asked, candidates: Sequence[_Candidate]) -> Served:
         chosen = candidates[0]
@@ -290,14 +287,14 @@ class ToolCache:
             chosen = drawn_from[int.from_bytes(draw[:8], "big") % len(drawn_from)]
         return Served(tier=tier, entry=chosen.entry, similarity=chosen.similarity, call=asked.call)
 
-    def _any(self, asked: _Asked) -> list[_Candidate]:
+    def _any(self, tool: str, tokens: set[int]) -> list[_Candidate]:
         """Fresh entries of the tool, the one that the option asks for first."""
-        entries = self._of_tool.get(asked.tool)
+        entries = self._of_tool.get(tool)
         if entries is None:
-            entries = self._of_tool[asked.tool] = list(islice(self._serving(asked.tool), _DRAWN_FROM))
-        used = entries if self._options.draw == "independent" else entries[:1]
-        tokens = call_tokens(asked.tool, asked.arguments)
-        return [_Candidate(jaccard(tokens, call_tokens(asked.tool, entry.arguments)), entry) for entry in used]
+            count = 1 if self._options.draw == "shared" else _DRAWN_FROM
+            fresh = islice(self._serving(tool), count)
+            entries = self._of_tool[tool] = [(entry, call_tokens(tool, entry.arguments)) for entry in fresh]
+        return [_Candidate(jaccard(tokens, other), entry) for entry, other in entries]
 
     def _serving(self, tool: str) -> Iterator[Entry]:
         first = self._first(tool)
@@ -329,5 +326,4 @@ def open_cache(store: CacheStore, *, options: CacheOptions) -> ToolCache:
         return ToolCache(store, options=options)
     from streakline.cache.index import open_index  # loads FAISS
 
-    index = open_index(store, min_similarity=min(INDEXED_SIMILARITY, options.threshold))
-    return ToolCache(store, index=index, options=options)
+    return ToolCache(store, index=open_index(store), options=options)

@@ -1,9 +1,20 @@
-"""The inverted lists of sketches, held and searched by FAISS."""
+"""Proposes rows whose token sets may be similar to one: FAISS scans inverted lists of their sketches.
+
+Tokens are hashed to buckets, and these numbered by how often their tokens occur, the rarest first. In this order the
+prefix of a set of n tokens is its first n - ceil(t n) + 1. Two sets of Jaccard similarity t or more share a token of
+their prefixes (Chaudhuri et al. 2006, "A Primitive Operator for Similarity Joins in Data Cleaning"; Bayardo et al.
+2007, "Scaling Up All Pairs Similarity Search"). Tokens of one bucket are equal in the order, which changes nothing.
+
+The sketch (Mitzenmacher et al. 2014, "Efficient Estimation for High Similarities using Odd Sketches") has 128 bits,
+each set where an odd number of the tokens fall on it. The Hamming distance of two sketches is never greater than the
+number of tokens that are in one set alone.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast, final
 
@@ -11,12 +22,16 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from streakline.cache.prefix import SKETCH_BYTES, list_numbers, probe_many
+from streakline.cache.rows import ToolRows
 from streakline.cache.tokens import Integers, Tokens
 
 FAISS_VERSION = str(faiss.__version__)
+SKETCH_BYTES = 32
+MIN_SIMILARITY = 0.6
+"""Least similarity of the rows that are proposed: the lower, the more lists a row is in."""
 
-_BITS = 8 * SKETCH_BYTES
+_CELL_SHIFT = 56  # The upper 8 bits of a token choose its cell, the lower bits its bucket.
+_CELLS = np.packbits(np.eye(8 * SKETCH_BYTES, dtype=np.uint8), axis=1, bitorder="little").view(np.uint64)
 _LIST_BYTES = 192
 """Of a list in FAISS: two vectors that may own their data or not (80 bytes), and their two headers in the heap."""
 _CHUNK_ROWS = 2**15
@@ -26,38 +41,36 @@ _RANGE_BUFFER = 1024
 
 @final
 class Postings:
-    """Proposes rows whose token sets may be similar, by the Hamming distance of their sketches.
+    """The inverted lists of some rows."""
 
-    A row is proposed once for each list in which it is found. All searches are of a set's `lists`, each named once, and
-    `sketch`.
-    """
-
-    def __init__(self, numbers: npt.NDArray[np.uint32], data: npt.NDArray[np.uint8]) -> None:
-        self.numbers = numbers
+    def __init__(self, buckets: npt.NDArray[np.uint32], data: npt.NDArray[np.uint8]) -> None:
+        self.buckets = buckets
         """[buckets] list of each bucket."""
         self._ivf = cast("Any", faiss.deserialize_index_binary(data))  # FAISS types little of it.
-        self._lock = threading.Lock()  # How many lists are probed is an attribute of the index; buffers are shared.
+        self._lock = threading.Lock()  # How many lists are probed is an attribute of the index.
         num_lists = self._ivf.nlist
         self.list_sizes = np.fromiter(map(self._ivf.get_list_size, range(num_lists)), np.int64, num_lists)
         """[lists] rows in each."""
-        self._reserve(64, 64)
 
     @classmethod
-    def build(cls, tokens: Tokens, sizes: Integers, *, min_similarity: float) -> Postings:
-        """Enter row after row of `tokens`, `sizes` >= 1 being their lengths, into the lists of their prefixes."""
+    def build(cls, tools: Sequence[ToolRows]) -> Postings:
+        """Enter the rows of some tools into the lists of their prefixes."""
         # Half a list a row: the headers of FAISS's lists weigh more than the odd foreign sketch in a list costs.
-        numbers = list_numbers(tokens, num_buckets=max(1024, 1 << (len(sizes) // 2).bit_length()))
-        quantizer, num_lists = faiss.IndexBinaryFlat(_BITS), int(numbers.max()) + 1
-        ivf = cast("Any", faiss.IndexBinaryIVF(quantizer, _BITS, num_lists))
+        num_buckets = max(1024, 1 << (sum(len(tool.sizes) for tool in tools) // 2).bit_length())
+        buckets = list_numbers((tool.vocabulary[tool.numbers] for tool in tools), num_buckets=num_buckets)
+        quantizer, num_lists = faiss.IndexBinaryFlat(8 * SKETCH_BYTES), int(buckets.max()) + 1
+        ivf = cast("Any", faiss.IndexBinaryIVF(quantizer, 8 * SKETCH_BYTES, num_lists))
         ivf.is_trained = True  # The lists are known: there is nothing to cluster.
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        for first in range(0, len(sizes), _CHUNK_ROWS):
-            last = min(first + _CHUNK_ROWS, len(sizes))
-            probes = probe_many(tokens[starts[first] : starts[last]], sizes[first:last], numbers, min_similarity)
-            arrays = np.ascontiguousarray(probes.sketches[probes.owners]), probes.owners + first, probes.lists
-            ivf.add_core(len(probes.lists), *(faiss.swig_ptr(array) for array in arrays))
+        for tool in tools:
+            for first in range(0, len(tool.sizes), _CHUNK_ROWS):
+                sizes = tool.sizes[first : first + _CHUNK_ROWS]
+                start = tool.starts[first]
+                tokens = tool.vocabulary[tool.numbers[start : start + sizes.sum()]]
+                lists, owners, sketches = prefixes(tokens, sizes, buckets, MIN_SIMILARITY)
+                arrays = np.ascontiguousarray(sketches[owners]), owners + (tool.first_row + first), lists
+                ivf.add_core(len(lists), *(faiss.swig_ptr(array) for array in arrays))
         # Lists that grew row by row have room to spare; those that are read have none.
-        return cls(numbers, faiss.serialize_index_binary(ivf))
+        return cls(buckets, faiss.serialize_index_binary(ivf))
 
     def to_bytes(self) -> npt.NDArray[np.uint8]:
         """Write the lists in FAISS's own format."""
@@ -68,54 +81,55 @@ class Postings:
     def num_bytes(self) -> int:
         """Memory of the lists and of what is kept of them."""
         lists = int(self._ivf.ntotal) * (SKETCH_BYTES + 8) + int(self._ivf.nlist) * _LIST_BYTES
-        return lists + self.list_sizes.nbytes + self.numbers.nbytes
+        return lists + self.list_sizes.nbytes + self.buckets.nbytes
 
-    def nearest(self, lists: Sequence[int], sketch: bytes, count: int) -> tuple[list[int], list[int]]:
-        """Return the distances and rows of `count` proposals, nearest first; row -1 where there are fewer."""
-        with self._lock:
-            if len(lists) > len(self._lists) or count > len(self._rows):
-                self._reserve(2 * len(lists), count)
-            self._lists[: len(lists)] = lists
-            self._sketch[:] = np.frombuffer(sketch, np.uint8)
-            self._ivf.nprobe = len(lists)
-            sketch_, lists_, zeros_, distances_, rows_ = self._pointers
-            self._ivf.search_preassigned_c(1, sketch_, count, lists_, zeros_, distances_, rows_, False)
-            return self._distances[:count].tolist(), self._rows[:count].tolist()
-
-    def nearest_many(
-        self, lists: Integers, sketches: npt.NDArray[np.uint8], count: int
-    ) -> tuple[npt.NDArray[np.int32], Integers]:
-        """Return what `nearest` does for many sets at once; `lists` [sets, n] may be filled up with list 0."""
-        with self._lock, _one_thread():
-            self._ivf.nprobe = lists.shape[1]
-            distances, rows = self._ivf.search_preassigned(sketches, count, lists, np.zeros(lists.shape, np.int32))
-        return distances, rows
-
-    def within(self, lists: Sequence[int], sketch: bytes, radius: int) -> tuple[Integers, Integers, Integers]:
-        """Return all rows up to a distance, sorted, their distances, and in how many of the lists each is."""
-        arrays = np.frombuffer(sketch, np.uint8), np.array(lists), np.zeros(len(lists), np.int32)
-        sketch_, lists_, zeros_ = (faiss.swig_ptr(array) for array in arrays)
+    def within(self, lists: Integers, sketch: npt.NDArray[np.uint8], radius: int) -> tuple[Integers, Integers]:
+        """Return the rows of some lists up to a distance from a sketch, ascending, and their distances."""
+        lists = np.unique(lists)
+        arrays = sketch, lists, np.zeros(len(lists), np.int32)
         found = faiss.RangeSearchResult(1)
         found.buffer_size = _RANGE_BUFFER
         with self._lock, _one_thread():
             self._ivf.nprobe = len(lists)
-            self._ivf.range_search_preassigned_c(1, sketch_, radius + 1, lists_, zeros_, found)
+            pointers = [faiss.swig_ptr(array) for array in arrays]
+            self._ivf.range_search_preassigned_c(1, pointers[0], radius + 1, *pointers[1:], found)
         count = int(faiss.rev_swig_ptr(found.lims, 2)[1])
-        rows, distances = faiss.rev_swig_ptr(found.labels, count), faiss.rev_swig_ptr(found.distances, count)
-        proposals = np.sort(rows << 8 | distances.astype(np.int64))  # A distance has 8 bits.
-        rows = proposals >> 8
-        is_first = np.ones(len(rows) + 1, bool)
-        np.not_equal(rows[1:], rows[:-1], out=is_first[1:-1])
-        starts = np.flatnonzero(is_first)
-        return rows[starts[:-1]], proposals[starts[:-1]] & 255, starts[1:] - starts[:-1]
+        rows, first = np.unique(faiss.rev_swig_ptr(found.labels, count), return_index=True)
+        return rows, faiss.rev_swig_ptr(found.distances, count)[first]
 
-    def _reserve(self, num_lists: int, count: int) -> None:
-        """Make the buffers of `nearest`, and take their addresses, which would cost each search some us."""
-        self._sketch = np.zeros(SKETCH_BYTES, np.uint8)
-        self._lists, self._zeros = np.zeros(num_lists, np.int64), np.zeros(num_lists, np.int32)
-        self._distances, self._rows = np.zeros(count, np.int32), np.zeros(count, np.int64)
-        arrays = self._sketch, self._lists, self._zeros, self._distances, self._rows
-        self._pointers = [faiss.swig_ptr(array) for array in arrays]
+
+def prefix_length(size: int, min_similarity: float) -> int:
+    """Return how many tokens of a set of `size` a similar set must share one of."""
+    return size - math.ceil(min_similarity * size - 1e-9) + 1
+
+
+def list_numbers(tokens: Iterable[Tokens], *, num_buckets: int) -> npt.NDArray[np.uint32]:
+    """Number the lists of the buckets (a power of two), rarest first; list 0 is for the buckets without a token."""
+    frequency = np.zeros(num_buckets, np.int64)
+    for some in tokens:
+        frequency += np.bincount((some & np.uint64(num_buckets - 1)).astype(np.int64), minlength=num_buckets)
+    numbers = np.empty(num_buckets, np.int64)
+    numbers[np.argsort(frequency, kind="stable")] = np.arange(num_buckets)
+    numbers -= np.count_nonzero(frequency == 0) - 1
+    return np.maximum(numbers, 0).astype(np.uint32)
+
+
+def prefixes(
+    tokens: Tokens, sizes: Integers, buckets: npt.NDArray[np.uint32], min_similarity: float
+) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
+    """Return the lists of the prefixes of sets, which set each is of, and the sketches [sets, SKETCH_BYTES].
+
+    `tokens` are those of one set after another, `sizes` >= 1 how many each has. The lists of a set are given rarest
+    first, one for each token: of two tokens in one bucket twice.
+    """
+    starts = np.cumsum(sizes) - sizes
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    order = buckets[tokens & np.uint64(len(buckets) - 1)].astype(np.int64)
+    order = np.sort(owners << 32 | order)  # Sorts within each set, as the owners are in order.
+    lengths = sizes - np.ceil(min_similarity * sizes - 1e-9).astype(np.int64) + 1
+    order = order[np.arange(len(tokens)) < np.repeat(starts + lengths, sizes)]
+    sketches = np.bitwise_xor.reduceat(_CELLS[tokens >> np.uint64(_CELL_SHIFT)], starts)
+    return order & (2**32 - 1), order >> 32, sketches.view(np.uint8)
 
 
 @contextmanager

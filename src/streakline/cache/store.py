@@ -12,28 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, final
 
+import numpy as np
+
 from streakline.cache.canonical import canonical_text
-from streakline.cache.database import (
-    check,
-    connect,
-    damaged,
-    fault,
-    faults_named,
-    read_meta,
-    text_checksum,
-    write_meta,
-)
-from streakline.cache.entries import (
-    STORED_COLUMNS,
-    Row,
-    StoredRow,
-    from_row,
-    merged,
-    row_checksum,
-    stored_digest,
-    to_row,
-    tool_text,
-)
+from streakline.cache.database import check, connect, damaged, fault, faults_named, read_meta, text_checksum, write_meta
+from streakline.cache.entries import STORED_COLUMNS, Row, StoredRow, from_row, merged, row_checksum, to_row, tool_text
 from streakline.cache.entries import Entry as Entry
 from streakline.cache.entries import NewEntry as NewEntry
 from streakline.cache.state import ToolKind, ToolTraits
@@ -41,14 +24,13 @@ from streakline.errors import CacheError
 from streakline.types import JSON
 
 _MODULUS = 2**256
-_REMEMBERED_ENTRIES = 65536
-_REMEMBERED_CHARACTERS = 4096
+_PAGE = 1000
 _SELECT = f"SELECT {STORED_COLUMNS} FROM entries"  # noqa: S608
 _BEST_FIRST = "ORDER BY times DESC, id"
 # Two rows without order say whether there is a conflict, for less than it takes to set up a sort.
 _TWO_BY_KEY = f"{_SELECT} WHERE key = ? LIMIT 2"
 _BEST_BY_KEY = f"{_SELECT} WHERE key = ? {_BEST_FIRST} LIMIT 1"
-_IS_KEY = "SELECT 1 FROM entries WHERE key = ? LIMIT 1"
+_BY_ID = f"{_SELECT} WHERE id = ?"
 _SAME_RESULT = f"{_SELECT} WHERE key = ? AND result_digest = ?"
 _INSERT = (
     f"INSERT INTO entries(id, checksum, {', '.join(Row._fields)}) "  # noqa: S608
@@ -92,7 +74,6 @@ class CacheStore:
         self.path = path
         self.read_only = read_only
         self._connection = connection
-        self._served: dict[bytes, Entry] = {}
 
     @classmethod
     def open(cls, path: Path | str, *, read_only: bool = False) -> Self:
@@ -127,96 +108,81 @@ class CacheStore:
             CacheError: an entry can't be stored, the store is read-only, or the file can't be written (disk full).
         """
         rows = [to_row(entry) for entry in entries]
-        added = duplicates = conflicts = 0
+        added = conflicts = 0
         with self._transaction():
             digest = int(self._meta("digest"), 16)
             next_id = self.last_id + 1
             for row in rows:
-                change, is_new, is_conflict = self._put(row, next_id)
-                digest += change
-                next_id += is_new
-                added += is_new
-                duplicates += not is_new
-                conflicts += is_conflict
+                old = self._fetch(_SAME_RESULT, row.key, row.result_digest)
+                if old:
+                    digest += self._count(row, old[0])
+                    continue
+                conflicts += bool(self._fetch("SELECT 1 FROM entries WHERE key = ? LIMIT 1", row.key))
+                digest += row.digest
+                self._connection.execute(_INSERT, (next_id + added, row_checksum(row.digest, next_id + added), *row))
+                added += 1
             digest += sum(self._enter_tool(tool) for tool in {row.tool for row in rows})
             sources = {(row.source,) for row in rows if row.source != '""'}
             self._connection.executemany("INSERT OR IGNORE INTO sources VALUES (?)", sources)
             write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
-        return AddReport(added=added, duplicates=duplicates, conflicts=conflicts)
+        return AddReport(added=added, duplicates=len(rows) - added, conflicts=conflicts)
 
     def set_tool(self, name: str, record: ToolRecord) -> None:
         """Enter what is known of a tool, in place of what was."""
-        with self._transaction():
-            self._set_tools({name: record})
+        self.update_tools(lambda _: {name: record})
 
     def update_tools(self, change: Callable[[dict[str, ToolRecord]], Mapping[str, ToolRecord]]) -> None:
         """Enter the records that `change` gives for those that are known, with no other writer in between."""
         with self._transaction():
-            self._set_tools(change(self.tools()))
+            known = self.tools()
+            digest = int(self._meta("digest"), 16)
+            for name, record in change(known).items():
+                text, new = tool_text(name), _record_text(record)
+                old = known.get(json.loads(text))
+                digest += _tool_digest(text, new) - (_tool_digest(text, _record_text(old)) if old else 0)
+                values = text, new, text_checksum(text, new)
+                self._connection.execute("INSERT OR REPLACE INTO tools VALUES (?, ?, ?)", values)
+            write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
 
     def exact(self, key: bytes) -> Entry | None:
         """Find the result recorded under an exact key; of several the first in order."""
-        entry = self._served.get(key)
-        if entry is not None:
-            return entry
-        try:
-            rows = self._connection.execute(_TWO_BY_KEY, (key,)).fetchall()
-            if len(rows) > 1:
-                rows = self._connection.execute(_BEST_BY_KEY, (key,)).fetchall()
-        except sqlite3.Error as error:
-            raise fault(self.path, error) from error
-        if not rows:
-            return None
-        entry = self._decoded(rows[0])
-        if self.read_only:  # Else the next one who looks may have to find another.
-            self._remember(key, entry)
-        return entry
+        rows = self._fetch(_TWO_BY_KEY, key)
+        if len(rows) > 1:
+            rows = self._fetch(_BEST_BY_KEY, key)
+        return self._decoded(rows[0])[0] if rows else None
 
-    def exact_many(self, keys: Iterable[bytes]) -> dict[bytes, Entry]:
-        """Find the results of many exact keys; a key without one is left out."""
-        found = ((key, self.exact(key)) for key in dict.fromkeys(keys))
-        return {key: entry for key, entry in found if entry is not None}
-
-    def same_call(self, call: bytes, *, before: int | None = None) -> list[Entry]:
-        """Find what was recorded for a call in any state, in order; `before` leaves out that id and later ones."""
-        limit = self.last_id + 1 if before is None else before
-        return [
-            self._decoded(row) for row in self._rows(f"{_SELECT} WHERE call = ? AND id < ? {_BEST_FIRST}", call, limit)
-        ]
+    def same_call(self, call: bytes) -> list[Entry]:
+        """Find what was recorded for a call in any state, in order."""
+        return [self._decoded(row)[0] for row in self._fetch(f"{_SELECT} WHERE call = ? {_BEST_FIRST}", call)]
 
     def get(self, entry_id: int) -> Entry:
         """Give an entry by its id; raises `CacheError` where there is none."""
-        for row in self._rows(f"{_SELECT} WHERE id = ?", entry_id):
-            return self._decoded(row)
-        raise CacheError(f"Expected `entry_id` to be that of an entry of `{self.path}`, but got {entry_id}")
+        rows = self._fetch(_BY_ID, entry_id)
+        if not rows:
+            raise CacheError(f"Expected `entry_id` to be that of an entry of `{self.path}`, but got {entry_id}")
+        return self._decoded(rows[0])[0]
 
-    def get_many(self, ids: Iterable[int]) -> list[Entry]:
-        """Give entries by their ids, in the order of these."""
-        return [self.get(entry_id) for entry_id in ids]
-
-    def iterate(self, tool: str | None = None, *, after_id: int = 0) -> Iterator[Entry]:
-        """Go through the entries, or those of one tool, by id; `after_id` leaves out that id and earlier ones."""
-        if tool is None:
-            for row in self._rows(f"{_SELECT} WHERE id > ? ORDER BY id", after_id):
-                yield self._decoded(row)
+    def iterate(self, tool: str | None = None) -> Iterator[Entry]:
+        """Go through the entries, or those of one tool, by id."""
+        if tool is not None:
+            # Ids first: to sort whole rows, SQLite would copy all results of the tool.
+            ids = self._fetch("SELECT id FROM entries WHERE tool = ? ORDER BY id", tool_text(tool))
+            yield from (self.get(entry_id) for (entry_id,) in ids)
             return
-        # Ids first: to sort whole rows, SQLite would copy all results of the tool.
-        ids = list(
-            self._rows("SELECT id FROM entries WHERE tool = ? AND id > ? ORDER BY id", tool_text(tool), after_id)
-        )
-        for (entry_id,) in ids:
-            yield self.get(entry_id)
+        last = 0
+        while rows := self._fetch(f"{_SELECT} WHERE id > ? ORDER BY id LIMIT {_PAGE}", last):
+            yield from (self._decoded(row)[0] for row in rows)
+            last = rows[-1][0]
 
     def most_frequent(self, tool: str) -> Entry | None:
         """Give the tool's result that is first in order; None = nothing was recorded for it."""
-        for row in self._rows(f"{_SELECT} WHERE tool = ? {_BEST_FIRST} LIMIT 1", tool_text(tool)):
-            return self._decoded(row)
-        return None
+        rows = self._fetch(f"{_SELECT} WHERE tool = ? {_BEST_FIRST} LIMIT 1", tool_text(tool))
+        return self._decoded(rows[0])[0] if rows else None
 
     def tools(self) -> dict[str, ToolRecord]:
         """Give what is known of each tool, by name."""
         found = {}
-        for name, record, checksum in self._rows("SELECT name, record, checksum FROM tools ORDER BY name"):
+        for name, record, checksum in self._fetch("SELECT name, record, checksum FROM tools ORDER BY name"):
             if text_checksum(name, record) != checksum:
                 raise damaged(self.path, "a damaged tool record")
             found[json.loads(name)] = _parsed_record(record)
@@ -224,24 +190,22 @@ class CacheStore:
 
     def sources(self) -> set[str]:
         """Give all sources from which entries were added, also those that held duplicates alone."""
-        return {json.loads(name) for (name,) in self._rows("SELECT name FROM sources")}
+        return {json.loads(name) for (name,) in self._fetch("SELECT name FROM sources")}
 
     @property
     def num_entries(self) -> int:
         """How many results are recorded, not counting how often."""
-        return self._number("SELECT count(*) FROM entries")
+        return int(self._fetch("SELECT count(*) FROM entries")[0][0])
 
     @property
     def last_id(self) -> int:
         """Id of the entry that was recorded last; 0 = there is none."""
-        return self._number("SELECT coalesce(max(id), 0) FROM entries")
+        return int(self._fetch("SELECT coalesce(max(id), 0) FROM entries")[0][0])
 
     @property
     def newest(self) -> float:
         """Unix time of the newest result; 0 = there is none."""
-        for (value,) in self._rows("SELECT coalesce(max(recorded_at), 0.0) FROM entries"):
-            return float(value)
-        raise damaged(self.path, "no time")
+        return float(self._fetch("SELECT coalesce(max(recorded_at), 0.0) FROM entries")[0][0])
 
     def digest(self) -> str:
         """Give 64 hexadecimal digits that say what the store holds.
@@ -252,52 +216,27 @@ class CacheStore:
         with faults_named(self.path):
             return self._meta("digest")
 
-    def compute_digest(self) -> str:
-        """Compute `digest` from all rows, which checks each of them."""
-        total = sum(self._digest(row) for row in self._rows(_SELECT))
-        total += sum(_tool_digest(tool_text(name), _record_text(record)) for name, record in self.tools().items())
-        return f"{total % _MODULUS:064x}"
+    def identity(self) -> dict[str, JSON]:
+        """Say what the store holds, and under which ids: `digest` is the same in whatever order the entries came."""
+        ids = np.array(self._fetch("SELECT id FROM entries ORDER BY call, id"), np.int64)
+        return {"store": self.digest(), "order of entries": sha256(ids.data).hexdigest()}
 
     def verify(self) -> None:
         """Check the whole file with all contents; raises `CacheError` at the first damage."""
         with faults_named(self.path):
             check(self._connection, self.path)
-        if self.compute_digest() != self.digest():
+            digest = sum(self._decoded(row)[1] for row in self._connection.execute(_SELECT))
+        digest += sum(_tool_digest(tool_text(name), _record_text(record)) for name, record in self.tools().items())
+        if f"{digest % _MODULUS:064x}" != self.digest():
             raise damaged(self.path, "rows that its digest doesn't count")
 
-    def _remember(self, key: bytes, entry: Entry) -> None:
-        """Keep what was served: the members of a group make the same calls."""
-        if len(entry.result) <= _REMEMBERED_CHARACTERS:
-            if len(self._served) == _REMEMBERED_ENTRIES:
-                self._served.clear()
-            self._served[key] = entry
-
-    def _set_tools(self, records: Mapping[str, ToolRecord]) -> None:
-        digest = int(self._meta("digest"), 16)
-        for name, record in records.items():
-            text, new = tool_text(name), _record_text(record)
-            old = self._connection.execute("SELECT record FROM tools WHERE name = ?", (text,)).fetchone()
-            digest += _tool_digest(text, new) - (_tool_digest(text, old[0]) if old else 0)
-            self._connection.execute(
-                "INSERT OR REPLACE INTO tools VALUES (?, ?, ?)", (text, new, text_checksum(text, new))
-            )
-        write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
-
-    def _put(self, row: Row, new_id: int) -> tuple[int, bool, bool]:
-        """Insert a row or count it; gives the change of the digest, whether it is new, and whether in conflict."""
-        same = key_is_there = self._connection.execute(_IS_KEY, (row.key,)).fetchone()
-        if key_is_there is not None:
-            same = self._connection.execute(_SAME_RESULT, (row.key, row.result_digest)).fetchone()
-        if same is None:
-            digest = row.digest
-            self._connection.execute(_INSERT, (new_id, row_checksum(digest, new_id), *row))
-            return digest, True, key_is_there is not None
-        old = self._decoded(same)
+    def _count(self, row: Row, stored: StoredRow) -> int:
+        """Count a result that is there; gives the change of the digest."""
+        old, digest = self._decoded(stored)
         joined = merged(old, row)
-        digest = joined.digest
-        values = (joined.times, joined.recorded_at, joined.source, row_checksum(digest, old.id), old.id)
+        values = joined.times, joined.recorded_at, joined.source, row_checksum(joined.digest, old.id), old.id
         self._connection.execute(_UPDATE, values)
-        return digest - self._digest(same), False, False
+        return joined.digest - digest
 
     def _enter_tool(self, text: str) -> int:
         """Enter a tool that isn't known; gives the change of the digest."""
@@ -319,31 +258,20 @@ class CacheStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
-    def _rows(self, sql: str, *values: object) -> Iterator[Any]:
-        with faults_named(self.path):
-            # Not `yield from`: it would close the cursor of a reader who stopped early, maybe after the connection.
-            for row in self._connection.execute(sql, values):  # noqa: UP028
-                yield row
-
-    def _number(self, sql: str) -> int:
-        for (value,) in self._rows(sql):
-            return int(value)
-        raise damaged(self.path, "no number")
+    def _fetch(self, sql: str, *values: object) -> list[Any]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:  # `faults_named` would take longer than most queries.
+            raise fault(self.path, error) from error
 
     def _meta(self, name: str) -> str:
         return read_meta(self._connection, self.path, name)
 
-    def _decoded(self, row: StoredRow) -> Entry:
-        entry = from_row(row)
-        if entry is None:
+    def _decoded(self, row: StoredRow) -> tuple[Entry, int]:
+        decoded = from_row(row)
+        if decoded is None:
             raise damaged(self.path, f"a damaged entry {row[0]}")
-        return entry
-
-    def _digest(self, row: StoredRow) -> int:
-        digest = stored_digest(row)
-        if digest is None:
-            raise damaged(self.path, f"a damaged entry {row[0]}")
-        return digest
+        return decoded
 
 
 def _record_text(record: ToolRecord) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, final
 
 from streakline.cache.index import open_index
-from streakline.cache.lookup import INDEXED_SIMILARITY, CacheOptions, ToolCache
+from streakline.cache.lookup import CacheOptions, ToolCache
 from streakline.cache.state import ToolKind
 from streakline.cache.store import CacheStore
 from streakline.data.cache_build import volatile_tools
@@ -126,7 +126,7 @@ class CacheAuditor:
 
     def __init__(self, store: CacheStore, *, options: CacheOptions, thresholds: Sequence[float]) -> None:
         settings = {value: replace(options, fuzzy=True, threshold=value) for value in sorted(thresholds)}
-        index = open_index(store, min_similarity=min(INDEXED_SIMILARITY, options.threshold, *settings))
+        index = open_index(store)
         self._store = store
         self._cache = ToolCache(store, index=index, options=options)
         self._sweep = {value: ToolCache(store, index=index, options=each) for value, each in settings.items()}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streakline.cache.prefix import list_numbers, prefix_length, probe_many, probe_one
+from streakline.cache.postings import list_numbers, prefix_length, prefixes
 from streakline.cache.tokens import jaccard
 
 # Few buckets and many tokens, so that tokens of one set share a bucket.
@@ -22,17 +22,17 @@ def flat(sets):
 def test_similar_sets_meet_in_a_list_of_their_prefixes(first, second, shared, num_buckets):
     sets = [first | shared, second | shared]
     similarity = jaccard(*sets)
-    numbers = list_numbers(flat(sets)[0], num_buckets=num_buckets)
+    buckets = list_numbers([flat(sets)[0]], num_buckets=num_buckets)
     if similarity > 0:
-        probes = probe_many(*flat(sets), numbers, similarity)
-        assert set(probes.lists[probes.owners == 0]) & set(probes.lists[probes.owners == 1])
+        lists, owners, _ = prefixes(*flat(sets), buckets, similarity)
+        assert set(lists[owners == 0]) & set(lists[owners == 1])
 
 
 @settings(deadline=None)
 @given(TOKENS, TOKENS)
 def test_sketches_differ_in_no_more_bits_than_tokens(first, second):
-    numbers = list_numbers(flat([first, second])[0], num_buckets=8)
-    sketches = probe_many(*flat([first, second]), numbers, 0.5).sketches
+    buckets = list_numbers([flat([first, second])[0]], num_buckets=8)
+    _, _, sketches = prefixes(*flat([first, second]), buckets, 0.5)
     distance = int(np.bitwise_count(sketches[0] ^ sketches[1]).sum())
 
     assert distance <= len(first ^ second)
@@ -41,15 +41,17 @@ def test_sketches_differ_in_no_more_bits_than_tokens(first, second):
 
 @settings(deadline=None)
 @given(st.lists(TOKENS, min_size=1, max_size=5), st.sampled_from([0.1, 0.5, 0.6, 1.0]))
-def test_one_set_is_probed_as_among_many(sets, similarity):
-    numbers = list_numbers(flat(sets)[0], num_buckets=16)
-    probes = probe_many(*flat(sets), numbers, similarity)
+def test_a_prefix_has_the_lists_of_the_rarest_tokens(sets, similarity):
+    buckets = list_numbers([flat(sets)[0]], num_buckets=16)
+    lists, owners, sketches = prefixes(*flat(sets), buckets, similarity)
 
     for number, tokens in enumerate(sets):
-        order, sketch = probe_one(tokens, numbers.data)
-        prefix = order[: prefix_length(len(tokens), similarity)]
-        assert list(dict.fromkeys(prefix)) == probes.lists[probes.owners == number].tolist()
-        assert sketch == probes.sketches[number].tobytes()
+        order = sorted(int(buckets[token % 16]) for token in tokens)
+        assert lists[owners == number].tolist() == order[: prefix_length(len(tokens), similarity)]
+        cells = [0] * 256
+        for token in tokens:
+            cells[token >> 56] ^= 1
+        assert np.unpackbits(sketches[number], bitorder="little").tolist() == cells
 
 
 @pytest.mark.parametrize(
@@ -61,4 +63,4 @@ def test_a_prefix_is_as_long_as_the_similarity_asks_for(size, similarity, length
 
 def test_lists_are_numbered_from_the_rarest_and_those_of_no_token_are_one():
     tokens = np.array([1, 1, 1, 2, 3, 3], np.uint64)
-    assert list_numbers(tokens, num_buckets=8).tolist() == [0, 3, 1, 2, 0, 0, 0, 0]
+    assert list_numbers([tokens[:2], tokens[2:]], num_buckets=8).tolist() == [0, 3, 1, 2, 0, 0, 0, 0]
