@@ -9,7 +9,7 @@ from tests.fixtures.tokenizers import byte_tokenizer
 from tests.rendering.renderers import OPENS_THINKING, tokenizer_of
 from tests.rollout.worlds import CountingWorld, call, schema, task, user
 
-from streakline.errors import ConfigError, DataError
+from streakline.errors import CacheError, ConfigError, DataError
 from streakline.rendering.chat_template import ChatTemplateRenderer
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rollout.agent_loop import AgentLoop, EpisodeConfig
@@ -379,6 +379,15 @@ def test_a_failing_environment_leaves_its_siblings_alone():
     ]
     assert play.members[1].detail == "`look`: ZeroDivisionError: bug in the tool"
     assert play.members[1].num_trained_tokens > 0
+
+
+def test_what_a_person_has_to_mend_ends_the_rollout():
+    class Full(CountingWorld):
+        def execute(self, call):
+            raise CacheError("disk full")
+
+    with pytest.raises(CacheError, match="disk full"):
+        Play([call("look", key="a"), "Done."], world=Full)
 
 
 @pytest.mark.parametrize("stage", ["factory", "begin"])

@@ -116,7 +116,7 @@ class ConversationRecorder:
         """Entries of one line; none where it is malformed, which is reported."""
         try:
             conversation = read_conversation(line, where=where)
-            schemas = {tool.name: tool.parameters for tool in conversation.tools}
+            schemas = {tool.name: dict(tool.parameters) for tool in conversation.tools}
             canonical_text(schemas)
         except DataError as error:
             self.report.faults.append(str(error))

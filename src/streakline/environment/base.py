@@ -23,7 +23,8 @@ class Environment(ABC):
     def execute(self, call: ToolCall) -> ToolResult:
         """Run one call, whose name and arguments can be anything.
 
-        Never raises for what the model did: an error result tells the model what to mend.
+        Never raises for what the model did: an error result tells the model what to mend. Any other error ends this
+        episode alone, but a `StreaklineError` the whole rollout: it is one that a person has to mend.
         """
 
     @abstractmethod

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from streakline.environment.base import Environment
 from streakline.environment.live import call_fault
+from streakline.errors import StreaklineError
 from streakline.rendering.hermes import ParsedAssistant
 from streakline.types import Message, Role, Termination, ToolCall, ToolResult, ToolSchema
 
@@ -148,4 +149,6 @@ def _messages(results: Sequence[ToolResult], errors: Sequence[str]) -> tuple[Mes
 
 
 def _failed(error: Exception, where: str) -> ToolOutcome:
+    if isinstance(error, StreaklineError):  # raised on purpose: a full disk, a damaged cache
+        raise error
     return ToolOutcome(termination=Termination.TOOL_ERROR, detail=f"{where}: {type(error).__name__}: {error}")
