@@ -8,8 +8,11 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tests.fixtures.tiny_agents import grpo_module, policy_folder, task_data, task_set, trainer
 
+from streakline.callbacks.down_sample import DownSampleRollouts
+from streakline.callbacks.streak_filter import StreakFilter
 from streakline.evaluation.scores import read_scores
 from streakline.modules.grpo_config import GRPOConfig
+from streakline.rewards.base import RewardTerm
 
 
 class Dump(Callback):
@@ -24,8 +27,15 @@ class Dump(Callback):
             torch.save({"weights": module.model.state_dict(), "metrics": metrics}, self.path)
 
 
-def _module(folder):
-    module = grpo_module(folder, grpo=GRPOConfig(group_size=4, micro_batch_tokens=200))
+class SolvedTwo(RewardTerm):
+    """Two tasks are always right; the trajectories of the others differ."""
+
+    def score(self, task, trajectory):
+        return float(task.id in {"test/train-0", "test/train-3"} or trajectory.group_member % 2)
+
+
+def _module(folder, reward=None, **options):
+    module = grpo_module(folder, reward=reward, grpo=GRPOConfig(group_size=4, micro_batch_tokens=200, **options))
     # SGD: AdamW turns rounding errors of a gradient near 0 into whole steps.
     module._make_optimizer = partial(torch.optim.SGD, lr=0.5)
     return module
@@ -45,6 +55,28 @@ def test_two_processes_train_what_one_trains(tmp_path):
     for name, value in results[0]["metrics"].items():
         if name.startswith("train/") and "engine_gap" not in name:
             assert results[1]["metrics"][name] == pytest.approx(value, rel=1e-4, nan_ok=True), name
+
+
+@pytest.mark.slow
+def test_two_processes_skip_and_keep_what_one_does(tmp_path):
+    folder = policy_folder(tmp_path / "policy")
+    results = []
+    for devices, strategy in ((1, "auto"), (2, "ddp_fork")):
+        path = tmp_path / f"{devices}.pt"
+        callbacks = StreakFilter(k=1, probe_fraction=0.5), DownSampleRollouts("max_variance", keep=2)
+        run = trainer(tmp_path, *callbacks, Dump(path), devices=devices, strategy=strategy, max_epochs=2)
+        module = _module(folder, reward=SolvedTwo(), loss="grpo", surrogate="gspo", engine_correction="geometric")
+        run.fit(module, datamodule=task_data(size=8, batch_size=4))
+        results.append(torch.load(path, weights_only=True))
+
+    torch.testing.assert_close(results[1]["weights"], results[0]["weights"], atol=1e-6, rtol=1e-5)
+    compared = [
+        name for name in results[0]["metrics"] if name.startswith(("filter/", "down_sample/", "train/engine_k"))
+    ]
+    assert len(compared) == 6 + 7 + 4
+    for name in compared:
+        assert results[1]["metrics"][name] == pytest.approx(results[0]["metrics"][name], rel=1e-6, nan_ok=True), name
+    assert results[0]["metrics"]["filter/skipped"] == 2
 
 
 @pytest.mark.slow

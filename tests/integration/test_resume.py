@@ -16,8 +16,11 @@ from tests.fixtures.tiny_agents import (
     task_data,
 )
 
+from streakline.callbacks.down_sample import DownSampleRollouts
+from streakline.callbacks.streak_filter import StreakFilter
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.policy.config import LoraConfig, PolicyConfig
+from streakline.rewards.base import RewardTerm
 
 EPOCHS = 2
 
@@ -196,6 +199,53 @@ def test_neither_rebuilt_loaders_nor_validation_change_anything(options, kill_at
 
     assert _tasks(resumed.batches) == _tasks(expected.batches)[kill_at:]
     _assert_equal(_checkpoint(tmp_path)["state_dict"], expected_checkpoint["state_dict"])
+
+
+class SolvedTwo(RewardTerm):
+    """Two tasks are always right; the trajectories of the others differ."""
+
+    def score(self, task, trajectory):
+        return float(task.id in {"test/train-0", "test/train-1"} or trajectory.group_member % 2)
+
+
+def _fit_techniques(folder, path, *callbacks, epoch, **options):
+    filter_ = StreakFilter(k=1, reentry="cooldown", cooldown=1, epoch=epoch, probe_fraction=0.5)
+    config = GRPOConfig(group_size=4, micro_batch_tokens=600, advantage_statistics="all")
+    return fit(
+        grpo_module(folder, grpo=config, reward=SolvedTwo(), lr_scheduler=_schedule),
+        task_data(size=9, batch_size=3),
+        path,
+        _saver(path),
+        DownSampleRollouts("random", keep=3),
+        filter_,
+        *callbacks,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("bound", ["epochs", "steps"])
+@pytest.mark.parametrize("epoch", ["shrink", "refill"])
+def test_a_kill_changes_neither_streaks_nor_draws(epoch, bound, folder, tmp_path):
+    expected = _fit_techniques(folder, tmp_path / "whole", epoch=epoch, max_epochs=4)
+    expected_checkpoint = _checkpoint(tmp_path / "whole")
+    assert [len(batch) for batch in expected.batches] == [3] * len(expected.batches)
+    assert (len(expected.batches) < 12) == (epoch == "shrink")
+    bounds = {"max_epochs": 4}
+    if bound == "steps":
+        bounds = {"max_epochs": -1, "max_steps": len(expected.batches)}
+    # Inside the first epoch, at its end, inside the second, at its end (of two or three steps), in the third.
+    for kill_at in (1, 3, 4, 5, 6, 8):
+        path = tmp_path / str(kill_at)
+        with pytest.raises(KillError):
+            _fit_techniques(folder, path, Kill(kill_at), epoch=epoch, **bounds)
+        resumed = _fit_techniques(folder, path, epoch=epoch, ckpt_path=str(path / "last.ckpt"), **bounds)
+
+        assert _tasks(resumed.batches) == _tasks(expected.batches)[kill_at:]
+        _assert_equal(_untimed(resumed.metrics), _untimed(expected.metrics)[kill_at:], "metrics")
+        checkpoint = _checkpoint(path)
+        for part in ("state_dict", "streakline"):
+            _assert_equal(checkpoint[part], expected_checkpoint[part], part)
+        _assert_equal(checkpoint["callbacks"]["StreakFilter"], expected_checkpoint["callbacks"]["StreakFilter"])
 
 
 def test_every_task_comes_once_an_epoch(unbroken):

@@ -113,6 +113,8 @@ class AgentDataModule(LightningDataModule, ABC):
         self, plan: Callable[[int], Sequence[Sequence[int]]], fetch: Callable[[Sequence[int]], BatchT], *, shard: Shard
     ) -> ResumableLoader[BatchT]:
         progress = TrainerProgress(self.trainer) if self.trainer else None
+        if progress is not None:
+            progress.close_epoch()
         return ResumableLoader(plan, fetch=fetch, cursor=self._cursor, progress=progress, shard=shard)
 
     def _held_out(self, stage: str) -> TaskLoader:

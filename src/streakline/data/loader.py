@@ -76,6 +76,15 @@ class TrainerProgress:
         counters = cast(_ProcessedTracker, self._trainer.fit_loop.epoch_loop.batch_progress.current)
         return int(counters.processed)
 
+    def close_epoch(self) -> None:
+        """Have an epoch whose last batch was trained count as finished, however long the next one is.
+
+        Lightning asks that when it resumes, and then compares with the length of the loader that is built by now.
+        """
+        progress = self._trainer.fit_loop.epoch_loop.batch_progress
+        if progress.is_last_batch:
+            progress.current.completed = sys.maxsize
+
 
 @final
 class Cursor:
