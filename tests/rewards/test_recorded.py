@@ -101,6 +101,12 @@ def test_it_is_never_right_where_the_live_measure_is_wrong_and_seldom_wrong_wher
     assert missed < 0.2 * sum(live == 1.0 for _, live, _ in pairs)
 
 
+def test_a_store_that_knows_nothing_of_the_tools_gives_no_reward(tmp_path):
+    CacheStore.open(tmp_path / "other.sqlite").close()
+    with pytest.raises(ConfigError, match=r"Expected .*other\.sqlite` to know the tools of test/two-turns, but got no `"):
+        RecordedSuccess(str(tmp_path / "other.sqlite")).score(TASK, played(TASK, [MAKE, TOUCH], [READ]))
+
+
 @pytest.mark.parametrize("termination", [Termination.LENGTH, Termination.MAX_TURNS])
 def test_an_episode_that_was_cut_off_is_wrong(cache, termination):
     assert RecordedSuccess(cache).score(TASK, played(TASK, [MAKE], [READ], termination=termination)) == 0.0

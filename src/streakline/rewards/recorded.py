@@ -29,7 +29,8 @@ class RecordedSuccess(RewardTerm):
     was called in it. A served write counts as made whatever its result says, unless the result is exact.
 
     Args:
-        cache: File of the store, which says what each tool reads and writes.
+        cache: File of the store, which says what each tool reads and writes. It is read once: in mode `record`, where
+            more is learned of the tools and they can run anyway, take `StateSuccess`.
     """
 
     def __init__(self, cache: str) -> None:
@@ -40,11 +41,14 @@ class RecordedSuccess(RewardTerm):
         """Success of one trajectory; None where the machinery failed.
 
         Raises:
-            ConfigError: The task has no gold calls.
+            ConfigError: The task has no gold calls, or the store doesn't know their tools.
             CacheError: The store can't be read.
         """
         if not task.gold:
             raise ConfigError(f"Expected a task with gold calls for RecordedSuccess, but got {task.id}")
+        for name in {call.name for steps in task.gold for calls in steps for call in calls}:
+            if not self._opened().knows(name):
+                raise ConfigError(f"Expected `{self._path}` to know the tools of {task.id}, but got no `{name}` in it")
         if trajectory.termination.is_error:
             return None
         reached = max((turn.user_turn for turn in trajectory.turns), default=-1) + 1
