@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import TypedDict, final
 
 from streakline.errors import ConfigError, RecordError
@@ -24,8 +25,8 @@ class StreakState(TypedDict):
     """Epochs in a row in which all trajectories were right, by key."""
     skipped: dict[str, int]
     """Keys that the epoch skips, and how many epochs in a row that is, this one included."""
-    seen: list[str]
-    """Keys whose streak has risen or been broken in this epoch."""
+    seen: dict[str, bool]
+    """Keys that the epoch has judged, and whether all was right at first."""
 
 
 @final
@@ -46,8 +47,8 @@ class StreakTable:
         Right in epoch 0, skipped in epoch 1, back in epoch 2::
 
             >>> table = StreakTable(k=1, probe_fraction=0.0)
-            >>> table.observe("a", [1.0, 1.0])
-            >>> table.observe("b", [1.0, 0.0])
+            >>> table.observe("a", [1.0, 1.0]), table.observe("b", [1.0, 0.0])
+            (True, False)
             >>> for epoch in (1, 2):
             ...     _ = table.begin_epoch(epoch)
             ...     print(epoch, table.is_active("a"), table.is_active("b"))
@@ -74,7 +75,7 @@ class StreakTable:
                 raise ConfigError(f"Expected `streak_filter.{name}` to be {expected}, but got {value}")
         self._k, self._threshold, self._rest = k, threshold, rest
         self._probe_fraction, self._seed = probe_fraction, seed
-        self._state: StreakState = {"epoch": 0, "streaks": {}, "skipped": {}, "seen": []}
+        self._state: StreakState = {"epoch": 0, "streaks": {}, "skipped": {}, "seen": {}}
 
     def is_active(self, key: str) -> bool:
         """Whether the epoch trains on a key; one that was never seen is active."""
@@ -116,8 +117,7 @@ class StreakTable:
             streaks[key] = 0
         elif key not in seen:
             streaks[key] = streak + 1
-        if key not in seen:
-            seen.append(key)
+        seen.setdefault(key, not is_wrong)
         return not is_wrong
 
     def begin_epoch(self, epoch: int) -> bool:
@@ -131,20 +131,13 @@ class StreakTable:
                 skipped[key] = rested + 1
             else:
                 streaks[key] = 0
-        self._state = {"epoch": epoch, "streaks": streaks, "skipped": skipped, "seen": []}
+        self._state = {"epoch": epoch, "streaks": streaks, "skipped": skipped, "seen": {}}
         return True
 
     def state_dict(self) -> StreakState:
         """Everything, as plain types."""
-        state = self._state
-        return {
-            "epoch": state["epoch"],
-            "streaks": dict(state["streaks"]),
-            "skipped": dict(state["skipped"]),
-            "seen": list(state["seen"]),
-        }
+        return deepcopy(self._state)
 
     def load_state_dict(self, state: StreakState) -> None:
         """Take over what `state_dict` gave."""
-        self._state = state
-        self._state = self.state_dict()
+        self._state = deepcopy(state)
