@@ -18,8 +18,9 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from streakline.algorithms.tree_parts import Bridge, CausalBlock, Ids, attention_parts
 from streakline.errors import ConfigError
 
-# What a token costs more in a tree, by gathering, and what a kernel call costs in multiply-adds. Measured on a CPU.
-_GATHER = 1.05
+# Gathering a token into its block costs what so many more keys would; a kernel call so many multiply-adds. Both from
+# times on a CPU.
+_GATHER = 64
 _CALL = 3e6
 
 
@@ -91,7 +92,8 @@ class TreeCost:
         in_blocks = sum(block.index.numel() * block.index.shape[1] / 2 for block in tree.blocks)
         in_bridges = sum((bridge.end - bridge.start) * len(bridge.keys) for bridge in tree.bridges)
         calls = self.layers * (len(tree.blocks) + len(tree.bridges))
-        return tree.num_tokens * self.token * _GATHER + (in_blocks + in_bridges) * self.pair + calls * _CALL
+        pairs = tree.num_tokens * _GATHER + in_blocks + in_bridges
+        return tree.num_tokens * self.token + pairs * self.pair + calls * _CALL
 
     def of_rows(self, num_rows: int, length: int) -> float:
         """Cost of rows padded to a length."""

@@ -16,8 +16,9 @@ from transformers import PreTrainedModel
 from streakline.algorithms.logprobs import TokenLogprobs, token_logprobs
 from streakline.algorithms.normaliser import StepTotals, token_weights
 from streakline.algorithms.policy_loss import policy_loss
+from streakline.algorithms.prefix_tree import PrefixTree, TreeCost
 from streakline.data.collate import collate_rows, to_device
-from streakline.data.rows import pack_rows
+from streakline.data.packing import micro_batches
 from streakline.environment.cached import CachedTools
 from streakline.errors import ConfigError
 from streakline.metrics.rollout import RolloutMetrics
@@ -32,6 +33,7 @@ from streakline.modules.held_out import HeldOutConfig
 from streakline.modules.hooks import select_groups, select_tasks
 from streakline.modules.ledger import TimeLedger
 from streakline.policy.config import PolicyConfig
+from streakline.policy.tree_forward import enable_trees
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rewards.base import Reward
 from streakline.rollout.agent_loop import EpisodeConfig
@@ -52,8 +54,9 @@ class GRPOModule(AgentModule):
     an epoch or time bound ends the run.
 
     Logged each step under `train/`: what `RolloutMetrics`, `UpdateMetrics` and, where a cache answers the calls,
-    `TierMetrics` compute, `grad_norm`, `rollout_step`, `empty_steps`; under `time/`: `rollout`, `tool`, `reward`,
-    `reference`, `update` in seconds, and sampled and trained tokens a second.
+    `TierMetrics` compute, `grad_norm`, `distinct_token_share` (tokens computed / tokens in padded rows),
+    `rollout_step`, `empty_steps`; under `time/`: `rollout`, `tool`, `reward`, `reference`, `update` in seconds, and
+    sampled and trained tokens a second.
 
     Args:
         policy: Which model, and what of it is trained.
@@ -104,10 +107,16 @@ class GRPOModule(AgentModule):
         # Of the rollouts under training: logged with each step that trains on them.
         self._rollout_values: dict[str, float] = {}
         self._generated_tokens = 0
+        # What trees cost; None = rows are padded.
+        self._tree_cost: TreeCost | None = None
+        # Of the last update, on this process: computed, and in padded rows.
+        self._num_tokens = (0, 0)
 
     def configure_model(self) -> None:
         """Load the policy and the engine, and keep a reference if there is a penalty on leaving it."""
         super().configure_model()
+        if self.grpo.packing == "auto" and self._tree_cost is None:
+            self._tree_cost = enable_trees(self.policy)
         if self.grpo.kl_coef and self.reference is None and isinstance(self.policy, PreTrainedModel):
             self.reference = deepcopy(self.policy).requires_grad_(requires_grad=False)
 
@@ -209,28 +218,37 @@ class GRPOModule(AgentModule):
         )
         if not rows:
             self._update_metrics.skip()
-        lengths = [len(row.sample.token_ids) for row in rows]
+        token_ids = [row.sample.token_ids for row in rows]
+        parts = micro_batches(token_ids, max_tokens=self.grpo.micro_batch_tokens, cost=self._tree_cost)
+        self._num_tokens = (sum(part.num_tokens for part in parts), sum(part.num_padded for part in parts))
         seen: dict[int, torch.Tensor] = {}
-        for indices in pack_rows(lengths, max_tokens=self.grpo.micro_batch_tokens):
+        for part in parts:
             batch = to_device(
                 collate_rows(
-                    [rows[index] for index in indices],
+                    [rows[index] for index in part.indices],
                     pad_id=self.pad_id,
-                    logprobs_old=None if old is None else [old[index] for index in indices],
+                    logprobs_old=None if old is None else [old[index] for index in part.indices],
                 ),
                 self.device,
             )
-            logprobs = self._backward(batch, weights[list(indices)], is_first=old is None, ledger=ledger)
-            seen |= {index: logprobs[row, : lengths[index]] for row, index in enumerate(indices)}
+            tree = None if part.tree is None else part.tree.to(self.device)
+            logprobs = self._backward(batch, tree, weights[list(part.indices)], is_first=old is None, ledger=ledger)
+            seen |= {index: logprobs[row, : len(token_ids[index])] for row, index in enumerate(part.indices)}
         return [seen[index] for index in range(len(rows))]
 
     def _backward(
-        self, batch: TrainingBatch, weights: torch.Tensor, *, is_first: bool, ledger: TimeLedger
+        self,
+        batch: TrainingBatch,
+        tree: PrefixTree | None,
+        weights: torch.Tensor,
+        *,
+        is_first: bool,
+        ledger: TimeLedger,
     ) -> torch.Tensor:
         """One micro-batch: loss, gradients, metrics; gives its [B, T] log-probabilities."""
         with ledger.measure("reference"):
-            reference = self._reference_logprobs(batch)
-        scores = self._score(self.policy, batch)
+            reference = self._reference_logprobs(batch, tree)
+        scores = self._score(self.policy, batch, tree)
         logprobs = scores.logprobs.detach()
         loss, sums = policy_loss(
             scores.logprobs,
@@ -255,8 +273,10 @@ class GRPOModule(AgentModule):
         )
         return logprobs
 
-    def _score(self, model: PreTrainedModel | PeftModel, batch: TrainingBatch) -> TokenLogprobs:
-        """Score a batch under the distribution that it was sampled from."""
+    def _score(
+        self, model: PreTrainedModel | PeftModel, batch: TrainingBatch, tree: PrefixTree | None
+    ) -> TokenLogprobs:
+        """Score a batch, along its tree if there is one, under the distribution that it was sampled from."""
         barred = None
         if self.sampling.min_new_tokens:
             places = batch.loss_mask & (batch.loss_mask.cumsum(1) <= batch.num_barred.unsqueeze(1))
@@ -268,16 +288,17 @@ class GRPOModule(AgentModule):
             loss_mask=batch.loss_mask,
             temperature=self.sampling.temperature,
             barred=barred,
+            tree=tree,
         )
 
     @torch.no_grad()
-    def _reference_logprobs(self, batch: TrainingBatch) -> torch.Tensor | None:
+    def _reference_logprobs(self, batch: TrainingBatch, tree: PrefixTree | None) -> torch.Tensor | None:
         if not self.grpo.kl_coef:
             return None
         if self.reference is not None:
-            return self._score(self.reference, batch).logprobs
+            return self._score(self.reference, batch, tree).logprobs
         with cast(PeftModel, self.policy).disable_adapter():
-            return self._score(self.policy, batch).logprobs
+            return self._score(self.policy, batch, tree).logprobs
 
     def _clip(self, optimizer: LightningOptimizer) -> float:
         """Sum gradients over ranks and clip them; gives the norm before clipping."""
@@ -303,9 +324,10 @@ class GRPOModule(AgentModule):
             if isinstance(tools, CachedTools) and tools.open() is not None:
                 self._rollout_values |= self._tier_metrics.compute()
             self._tier_metrics.reset()
-        update_values = dict(NO_UPDATE)
+        update_values = dict(NO_UPDATE) | {"distinct_token_share": math.nan}
         if tokens:
-            update_values = self._update_metrics.compute()
+            computed, padded = sum_over_ranks(*self._num_tokens, device=self.device)
+            update_values = self._update_metrics.compute() | {"distinct_token_share": computed / padded}
             self._update_metrics.reset()
         times["trained_tokens_per_second"] = tokens / times["update"] if tokens else math.nan
         times["sampled_tokens_per_second"] = self._generated_tokens / times["rollout"] if rolled_out else math.nan

@@ -55,7 +55,10 @@ class GRPOConfig:
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this norm; 0 = never."""
     micro_batch_tokens: int = 16384
-    """Padded tokens of one forward and backward pass. Changes speed and memory only."""
+    """Tokens of one forward and backward pass, padding included. Changes speed and memory only."""
+    packing: Literal["auto", "padded"] = "auto"
+    """`auto`: what rows have in common is computed once, where the policy allows it and it is predicted to be faster.
+    `padded`: each row is computed by itself. Changes speed and memory only."""
     success_threshold: float = 1.0
     """Reward from which a trajectory counts as right in the metrics."""
 
