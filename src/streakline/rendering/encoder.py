@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import final
 
 from tokenizers import Tokenizer
@@ -75,6 +76,15 @@ class GuardedEncoder:
             if self._count_structure(ids) == len(self._structure.findall(text)):
                 return ids
         return self._encode_parts(text)
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a message's text, none of which is structure."""
+        return len(self.encode(self.escape(text)))
+
+    @cached_property
+    def longest_token(self) -> int:
+        """Characters of text that one token stands for at most."""
+        return max(map(len, self._backend.get_vocab()))
 
     def encode_after(self, prefix: str, text: str) -> list[int]:
         """Encode a text in its place behind another one, without the ids of that one.

@@ -49,6 +49,11 @@ class Renderer(ABC):
         return self._tokenizer
 
     @property
+    def encoder(self) -> GuardedEncoder:
+        """What it encodes texts by."""
+        return self._encoder
+
+    @property
     def terminator_id(self) -> int:
         """Token that ends an assistant turn."""
         return self._terminator_id

@@ -97,7 +97,7 @@ class Episode:
         self._draft = TrajectoryDraft(prompt_ids, terminator_id=renderer.terminator_id, is_sampled=True)
         self._calls = CallRunner(
             environment,
-            tokenizer=renderer.tokenizer,
+            encoder=renderer.encoder,
             max_invalid_calls=config.max_invalid_calls,
             max_repeated_calls=config.max_repeated_calls,
             max_result_tokens=config.max_result_tokens,

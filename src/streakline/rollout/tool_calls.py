@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from transformers import PreTrainedTokenizerFast
-
 from streakline.environment.base import Environment
 from streakline.environment.live import call_fault
 from streakline.errors import StreaklineError
+from streakline.rendering.encoder import GuardedEncoder
 from streakline.rendering.hermes import ParsedAssistant
 from streakline.types import Message, Role, Termination, ToolCall, ToolResult, ToolSchema
 
@@ -40,13 +39,13 @@ class CallRunner:
         self,
         environment: Environment,
         *,
-        tokenizer: PreTrainedTokenizerFast,
+        encoder: GuardedEncoder,
         max_invalid_calls: int,
         max_repeated_calls: int,
         max_result_tokens: int,
     ) -> None:
         self._environment = environment
-        self._tokenizer = tokenizer
+        self._encoder = encoder
         self._max_invalid_calls = max_invalid_calls
         self._max_repeated_calls = max_repeated_calls
         self._max_result_tokens = max_result_tokens
@@ -82,7 +81,7 @@ class CallRunner:
             finally:
                 self.seconds += time.perf_counter() - started
             self._count(call, result, visible)
-            results.append(fit_result(result, tokenizer=self._tokenizer, max_tokens=self._max_result_tokens))
+            results.append(fit_result(result, encoder=self._encoder, max_tokens=self._max_result_tokens))
         self._num_invalid += len(parsed.errors)
         termination, detail = self._verdict()
         return ToolOutcome(
@@ -111,20 +110,21 @@ class CallRunner:
         return None, ""
 
 
-def fit_result(result: ToolResult, *, tokenizer: PreTrainedTokenizerFast, max_tokens: int) -> ToolResult:
+def fit_result(result: ToolResult, *, encoder: GuardedEncoder, max_tokens: int) -> ToolResult:
     """Shorten a result to at most `max_tokens` tokens of content.
 
     A shortened one holds valid JSON that says so, `{"truncated": true, "content": "<beginning>"}`, never JSON cut in
     the middle.
     """
-    content = result.content
-    # A token stands for at least one byte, so a short text needs no counting.
-    if len(content.encode()) <= max_tokens or _num_tokens(content, tokenizer) <= max_tokens:
+    # A token stands for at least one byte, so a short text needs no counting; nor does what is far too long.
+    content = result.content[: max_tokens * encoder.longest_token + 1]
+    is_whole = len(content) == len(result.content)
+    if is_whole and (len(content.encode()) <= max_tokens or encoder.count(content) <= max_tokens):
         return result
     fits, too_long = 0, len(content)
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        if _num_tokens(_envelope(content[:middle]), tokenizer) <= max_tokens:
+        if encoder.count(_envelope(content[:middle])) <= max_tokens:
             fits = middle
         else:
             too_long = middle
@@ -133,10 +133,6 @@ def fit_result(result: ToolResult, *, tokenizer: PreTrainedTokenizerFast, max_to
 
 def _envelope(beginning: str) -> str:
     return json.dumps({"truncated": True, "content": beginning}, ensure_ascii=False)
-
-
-def _num_tokens(text: str, tokenizer: PreTrainedTokenizerFast) -> int:
-    return len(tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _messages(results: Sequence[ToolResult], errors: Sequence[str]) -> tuple[Message, ...]:
