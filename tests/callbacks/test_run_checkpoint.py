@@ -6,7 +6,7 @@ from streakline.callbacks.checkpoint_io import AtomicCheckpointIO
 from streakline.callbacks.run_checkpoint import RunCheckpoint
 
 
-def fit(folder, *, steps, resume=None, every=4):
+def fit(folder, *, steps, resume=None, every=4, **options):
     trainer = Trainer(
         accelerator="cpu",
         max_steps=steps,
@@ -18,6 +18,7 @@ def fit(folder, *, steps, resume=None, every=4):
         enable_model_summary=False,
         num_sanity_val_steps=0,
         limit_val_batches=0,
+        **options,
     )
     module = TinyModule(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9))
     trainer.fit(module, datamodule=TinyData(), ckpt_path=resume)
@@ -53,3 +54,14 @@ def test_a_run_resumed_from_its_end_equals_one_that_never_stopped(tmp_path):
         resumed = fit(folder, steps=11, resume=folder / "checkpoints" / "last.ckpt")
         assert torch.equal(resumed.layer.weight, whole.layer.weight), stop
         assert last(folder)["global_step"] == 11
+
+
+def test_a_run_that_stopped_within_its_last_epoch_goes_on_with_it(tmp_path):
+    whole = fit(tmp_path / "whole", steps=-1, max_epochs=1)
+    length = last(tmp_path / "whole")["global_step"]
+    for stop in (1, length - 1):
+        folder = tmp_path / str(stop)
+        fit(folder, steps=stop, max_epochs=1)
+        resumed = fit(folder, steps=-1, max_epochs=1, resume=folder / "checkpoints" / "last.ckpt")
+        assert last(folder)["global_step"] == length
+        assert torch.equal(resumed.layer.weight, whole.layer.weight)

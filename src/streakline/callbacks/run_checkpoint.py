@@ -7,6 +7,7 @@ from typing import Any, final
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.utilities.types import STEP_OUTPUT
 from typing_extensions import override
 
 
@@ -32,8 +33,20 @@ class RunCheckpoint(ModelCheckpoint):
             super().load_state_dict(state_dict)
 
     @override
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, batch: Any, batch_idx: int
+    ) -> None:
+        """Save, also where training stops here: afterwards Lightning counts the epoch as done, however much is left."""
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        if trainer.should_stop or trainer.global_step == trainer.max_steps:
+            self._save_end(trainer)
+
+    @override
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save, if the last step isn't saved yet."""
         super().on_train_end(trainer, pl_module)
-        if self.save_last and self.last_model_path and self._last_global_step_saved != trainer.global_step:
-            trainer.save_checkpoint(self.last_model_path)
+        self._save_end(trainer)
+
+    def _save_end(self, trainer: Trainer) -> None:
+        if self.save_last and not self._should_skip_saving_checkpoint(trainer):
+            self._save_last_checkpoint(trainer, self._monitor_candidates(trainer))
