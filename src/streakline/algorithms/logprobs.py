@@ -18,6 +18,9 @@ from torch.utils.checkpoint import checkpoint
 from streakline.algorithms.prefix_tree import PrefixTree
 
 
+_BARRED = -1e30  # Finite, since 0 * -inf in the entropy is nan.
+
+
 class CausalLM(Protocol):
     """What is asked of a model: Hugging Face's causal models have it, PEFT's wrappers pass it on."""
 
@@ -110,12 +113,14 @@ def _score(
 
     def score(hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         # float32 whatever the head computes in: a bfloat16 log-softmax is off by up to 0.4%.
-        logits = head(hidden).float() / temperature  # [N, V]
+        logits = head(hidden).float()  # [N, V]
+        if temperature != 1.0:
+            logits = logits / temperature
         if barred_id is not None:
-            logits[places, barred_id] = -torch.inf
+            logits[places, barred_id] = _BARRED
         logprobs = torch.log_softmax(logits, dim=-1)
         with torch.no_grad():
-            entropy = torch.special.entr(logprobs.exp()).sum(-1)
+            entropy = -logprobs.exp().mul_(logprobs).sum(-1)
             is_argmax = logprobs.argmax(-1) == targets
         return logprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy, is_argmax
 
