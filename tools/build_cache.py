@@ -2,6 +2,7 @@
 
 Results come from conversations with tools in OpenAI's format (`--jsonl FILE`), and from gold calls that are run in the
 simulators (`--tasks`). Stopped at any point, the same command goes on. Malformed lines are named and left out.
+`--traits FILE` declares tools of conversations: `{"ls": {"kind": "stateful", "state": "files", "writes": false}}`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SHOWN_FAULTS = 20
 
 
 def read_traits(path: Path | None) -> dict[str, ToolTraits]:
-    """Read what results depend on: `{"ls": {"kind": "stateful", "state": "files", "writes": false}, ...}`."""
+    """Read what results depend on. See the head of this file."""
     if path is None:
         return {}
     try:
@@ -75,7 +76,7 @@ def print_summary(store: CacheStore, report: BuildReport) -> None:
     )
     if differing:
         names = ", ".join(sorted(differing, key=lambda name: (-differing[name], name))[:5])
-        print(f"{len(differing)} tools gave different results for the same call (first: {names}): see audit_cache.py")
+        print(f"{len(differing)} tools gave different results for the same call, first {names}: volatile? See --traits")
 
 
 def make_parser() -> ArgumentParser:
