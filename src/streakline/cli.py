@@ -28,6 +28,7 @@ from streakline.callbacks.checkpoint_io import AtomicCheckpointIO
 from streakline.callbacks.config_snapshot import ConfigSnapshot
 from streakline.callbacks.down_sample import DownSampleRollouts
 from streakline.callbacks.export import Export
+from streakline.callbacks.forecast import Forecast
 from streakline.callbacks.metric_line import MetricLine
 from streakline.callbacks.rollout_log import RolloutLog
 from streakline.callbacks.run_checkpoint import RunCheckpoint
@@ -77,6 +78,9 @@ class StreaklineCLI(LightningCLI):
         parser.add_lightning_class_args(Export, "export")
         parser.add_lightning_class_args(StreakFilter, "streak_filter")
         parser.add_lightning_class_args(DownSampleRollouts, "down_sample")
+        parser.add_lightning_class_args(Forecast, "forecast")
+        for key in ("k", "reentry", "cooldown", "probe_fraction"):
+            parser.link_arguments(f"streak_filter.{key}", f"forecast.{key}")
         for key in ("model.init_args", "data.init_args", "streak_filter", "down_sample"):
             parser.link_arguments("run.seed", f"{key}.seed")
 

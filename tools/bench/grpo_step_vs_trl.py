@@ -354,7 +354,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 2048], help="prompt tokens")
     parser.add_argument("--quick", action="store_true", help="prompt 512 alone")
     parser.add_argument("--steps", type=int, default=1, help="counted steps of each process")
-    parser.add_argument("--threads", type=int, default=2, help="of torch, on both sides")
+    parser.add_argument("--threads", type=int, default=1, help="of torch, on both sides")
     parser.add_argument("--seed", type=int, default=0, help="of prompts and draws")
     parser.add_argument("--picture", type=Path, default=ROOT / "mlruns" / "bench" / "grpo_step_vs_trl.png")
     parser.add_argument("--json", type=Path, default=None, help="file to write the figures to")
