@@ -34,6 +34,16 @@ def test_batches_hold_rows_of_similar_length():
     assert max(max(lengths[row] for row in batch) - min(lengths[row] for row in batch) for batch in batches) <= 10
 
 
+def test_the_rows_of_a_trajectory_stay_side_by_side():
+    trajectories = [index // 3 for index in range(60)]
+    lengths = [(index * 37) % 100 for index in range(60)]
+
+    batches = bucketed_batches(lengths, batch_size=6, seed=0, epoch=1, pool=10, trajectories=trajectories)
+
+    for batch in batches:
+        assert sorted(trajectories[row] for row in batch[::3]) == sorted({trajectories[row] for row in batch})
+
+
 def test_a_size_of_nothing_is_refused():
     with pytest.raises(ConfigError, match="`batch_size` to be at least 1, but got 0"):
         bucketed_batches([1], batch_size=0, seed=0, epoch=0)

@@ -17,7 +17,6 @@ from torch.utils.checkpoint import checkpoint
 
 from streakline.algorithms.prefix_tree import PrefixTree
 
-
 _BARRED = -1e30  # Finite, since 0 * -inf in the entropy is nan.
 
 

@@ -132,9 +132,17 @@ class DemonstrationDataModule(AgentDataModule):
         if not rows:
             raise ConfigError("Expected `data.train` to give demonstrations, but got none")
         lengths = [len(row.sample.token_ids) for row in rows]
+        trajectories = [row.trajectory_index for row in rows]
 
         def plan(epoch: int) -> list[list[int]]:
-            return bucketed_batches(lengths, batch_size=self._batch_size, seed=self._seed, epoch=epoch, pool=self._pool)
+            return bucketed_batches(
+                lengths,
+                batch_size=self._batch_size,
+                seed=self._seed,
+                epoch=epoch,
+                pool=self._pool,
+                trajectories=trajectories,
+            )
 
         fill = Shard.of_trainer(self.trainer, fill=True)
         return self._training(plan, lambda indices: self._batch([rows[index] for index in indices]), shard=fill)

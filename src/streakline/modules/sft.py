@@ -1,17 +1,20 @@
 """Imitation of demonstrations, token by token."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from torchmetrics import MeanMetric
 
 from streakline.algorithms.logprobs import token_logprobs
+from streakline.algorithms.prefix_tree import TreeCost
+from streakline.data.packing import tree_of_batch
 from streakline.errors import ConfigError
 from streakline.modules.agent import EPISODE, HELD_OUT, RENDERING, SAMPLING, AgentModule, EngineFactory
 from streakline.modules.held_out import HeldOutConfig
 from streakline.policy.config import PolicyConfig
+from streakline.policy.tree_forward import enable_trees
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rewards.base import Reward
 from streakline.rollout.agent_loop import EpisodeConfig
@@ -40,6 +43,8 @@ class SFTModule(AgentModule):
         engine: Makes the engine that samples, from the policy's model.
         untrained_weight: Weight in the loss of tokens that the policy does not write (prompts, tool results), against 1
             for those it writes. 0.1 to 0.2 helps a model that is trained from scratch to learn to copy.
+        packing: `auto`: what the rows of a batch have in common (the samples of a trajectory under history `split`) is
+            computed once, where the policy allows it and it is predicted to be faster. `padded`: never.
         held_out: How held-out tasks are attempted.
         optimizer: Parameters -> optimiser.
         lr_scheduler: Optimiser -> learning-rate schedule, in optimiser steps; None = constant.
@@ -58,6 +63,7 @@ class SFTModule(AgentModule):
         episode: EpisodeConfig = EPISODE,
         engine: EngineFactory = HFEngine,
         untrained_weight: float = 0.0,
+        packing: Literal["auto", "padded"] = "auto",
         held_out: HeldOutConfig = HELD_OUT,
         optimizer: OptimizerCallable = torch.optim.AdamW,
         lr_scheduler: LRSchedulerCallable | None = None,
@@ -67,8 +73,17 @@ class SFTModule(AgentModule):
         if not 0 <= untrained_weight <= 1:
             raise ConfigError(f"Expected `untrained_weight` to be in [0, 1], but got {untrained_weight}")
         self.untrained_weight = untrained_weight
+        self.packing = packing
+        # What trees cost; None = rows are padded.
+        self._tree_cost: TreeCost | None = None
         self._validation_loss = MeanMetric()
         self._validation_accuracy = MeanMetric()
+
+    def configure_model(self) -> None:
+        """Load the policy and the engine, and make the policy follow trees."""
+        super().configure_model()
+        if self.packing == "auto" and self._tree_cost is None:
+            self._tree_cost = enable_trees(self.policy)
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         """Loss of one batch of demonstrations."""
@@ -111,7 +126,11 @@ class SFTModule(AgentModule):
             scored = batch.attention_mask.clone()
             scored[:, 0] = False  # nothing predicts the first token
         scores = token_logprobs(
-            self.policy, input_ids=batch.input_ids, attention_mask=batch.attention_mask, loss_mask=scored
+            self.policy,
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            loss_mask=scored,
+            tree=tree_of_batch(batch, cost=self._tree_cost),
         )
         weights = torch.where(batch.loss_mask, 1.0, untrained_weight) * scored
         loss = -(scores.logprobs * weights).sum() / weights.sum()
