@@ -134,6 +134,26 @@ def test_a_calculation_without_end_is_refused_at_once():
     assert time.perf_counter() - started < 2
 
 
+def test_what_a_tool_does_to_its_own_default_does_not_leak():
+    task = Task(
+        id="test/tweets",
+        source="test",
+        kind="test",
+        tools=tool_schemas("TwitterAPI"),
+        requests=((Message(role=Role.USER, content="Tweet."),),),
+        simulators=("TwitterAPI",),
+    )
+    login = call("authenticate_twitter", username="john", password="john123")
+    for _ in range(2):
+        environment = LiveEnvironment(task)
+        environment.execute(login)
+        tweet = json.loads(environment.execute(call("post_tweet", content="Hello")).content)
+        assert tweet["mentions"] == []
+        environment.execute(call("mention", tweet_id=tweet["id"], mentioned_usernames=["@a"]))
+        # Within a world it is as upstream: the second tweet shares the list of the first.
+        assert json.loads(environment.execute(call("post_tweet", content="Bye")).content)["mentions"] == ["@a"]
+
+
 def test_the_precision_of_a_calculation_does_not_leak():
     before = decimal.getcontext().prec
     LiveEnvironment(world("MathAPI", state={}), timeout_s=None).execute(call("square_root", number=2, precision=3))

@@ -135,10 +135,12 @@ def test_only_defaults_that_the_tool_really_takes_are_left_out_of_calls(tmp_path
     (schema,) = [schema for schema in tool_schemas("TicketAPI") if schema.name == "get_user_tickets"]
     assert schema.parameters["properties"]["status"]["default"] == "None"
     with CacheStore.open(tmp_path / "cache.db") as store:
-        declare_tools(store, ["TicketAPI", "GorillaFileSystem"])
+        declare_tools(store, ["TicketAPI", "GorillaFileSystem", "TwitterAPI"])
         tools = store.tools()
     assert "default" not in tools["get_user_tickets"].parameters["properties"]["status"]
     assert tools["ls"].parameters["properties"]["a"]["default"] is False
+    # A tweet without mentions shares its list with the others of its world; one with mentions [] has its own.
+    assert "default" not in tools["post_tweet"].parameters["properties"]["mentions"]
     login = call("ticket_login", username="u", password="p")
     new = call("create_ticket", title="t")
     task = world("TicketAPI", state={})

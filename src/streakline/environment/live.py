@@ -12,7 +12,14 @@ from streakline.environment.base import Environment
 from streakline.environment.clock import frozen_clock, parse_clock
 from streakline.environment.guards import refusal
 from streakline.environment.json_schema import argument_errors
-from streakline.environment.simulators import create_simulator, plain_copy, state_snapshot, to_plain, tool_functions
+from streakline.environment.simulators import (
+    create_simulator,
+    mutable_defaults,
+    plain_copy,
+    state_snapshot,
+    to_plain,
+    tool_functions,
+)
 from streakline.environment.workers import run_with_timeout
 from streakline.errors import ConfigError, DataError
 from streakline.types import JSON, Task, ToolCall, ToolResult, ToolSchema
@@ -50,7 +57,7 @@ class LiveEnvironment(Environment):
         self._done = False
         self._simulators: dict[str, object] = {}
         # Of two simulators with a tool of the same name the later one answers, as upstream.
-        self._owners: dict[str, tuple[Callable[..., object], object]] = {}
+        self._owners: dict[str, tuple[Callable[..., object], object, dict[str, object]]] = {}
         with frozen_clock(self._moment):
             for name in task.simulators:
                 self._add_simulator(name)
@@ -94,7 +101,9 @@ class LiveEnvironment(Environment):
             )
         instance = create_simulator(name, scenario=scenario, long_context=self._task.long_context)
         self._simulators[name] = instance
-        self._owners.update({tool: (function, instance) for tool, function in tool_functions(name).items()})
+        for tool, function in tool_functions(name).items():
+            defaults = {key: plain_copy(value) for key, value in mutable_defaults(name)[tool].items()}
+            self._owners[tool] = function, instance, defaults
 
     def _check_tools(self) -> None:
         revealed = (schema for schemas in self._task.revealed_tools.values() for schema in schemas)
@@ -123,9 +132,9 @@ class LiveEnvironment(Environment):
 
     def _call_tool(self, call: ToolCall) -> tuple[str, bool]:
         """Content and whether it is an error. Serialised here, since a result may hold parts of the living world."""
-        function, instance = self._owners[call.name]
-        # Some tools store the very list that they were given, and change it later.
-        arguments = {name: plain_copy(argument) for name, argument in call.arguments.items()}
+        function, instance, defaults = self._owners[call.name]
+        # Some tools store the very list that they were given, or that is their default, and change it later.
+        arguments = defaults | {name: plain_copy(argument) for name, argument in call.arguments.items()}
         try:
             # The maths tools set the precision of the thread's decimal context.
             with frozen_clock(self._moment), decimal.localcontext():

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, ItemsView, Mapping
 from datetime import datetime
 from functools import cache
-from inspect import isfunction
+from inspect import isfunction, signature
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -77,6 +77,22 @@ def tool_functions(name: str) -> Mapping[str, Callable[..., object]]:
     """Public methods of a simulator by name, unbound: call as `function(instance, **arguments)`."""
     members = vars(_simulator_class(name)).items()
     return {key: value for key, value in members if isfunction(value) and not key.startswith("_")}
+
+
+@cache
+def mutable_defaults(name: str) -> Mapping[str, Mapping[str, object]]:
+    """Defaults of a simulator's tools that calls can change, such as the list of a tweet's mentions: by tool and name.
+
+    As they were at the first request. Python makes one object for all instances, so each needs a copy of its own.
+    """
+    return {
+        tool: {
+            parameter.name: plain_copy(parameter.default)
+            for parameter in signature(function).parameters.values()
+            if isinstance(parameter.default, list | dict | set)
+        }
+        for tool, function in tool_functions(name).items()
+    }
 
 
 @cache

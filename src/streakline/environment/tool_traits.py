@@ -20,7 +20,7 @@ from hashlib import sha256
 from streakline.cache.state import ToolKind, ToolTraits, initial_digest
 from streakline.cache.store import CacheStore, ToolRecord
 from streakline.environment.live import LiveEnvironment
-from streakline.environment.simulators import create_simulator, tool_functions, tool_schemas
+from streakline.environment.simulators import create_simulator, mutable_defaults, tool_functions, tool_schemas
 from streakline.types import JSON, Task, ToolSchema
 
 _LEAVES = (type(None), bool, int, float, str, date, time, random.Random)  # a datetime is a date
@@ -103,13 +103,14 @@ def _keeps_state(simulator: str) -> bool:
 def _parameters(simulator: str, schema: ToolSchema) -> dict[str, JSON]:
     """Schema of a tool without defaults that aren't the function's own: BFCL writes "None" for None.
 
-    The canonical form of a call leaves out what is at its default, which must then be what the function takes.
+    The canonical form of a call leaves out what is at its default, which must then be what the function takes. A list
+    isn't: the function's own one is shared by all calls that leave it out.
     """
-    taken = inspect.signature(tool_functions(simulator)[schema.name]).parameters
+    taken, shared = inspect.signature(tool_functions(simulator)[schema.name]).parameters, mutable_defaults(simulator)
     properties = schema.parameters["properties"]
     kept: dict[str, JSON] = dict(properties) if isinstance(properties, dict) else {}
     for name, spec in kept.items():
-        if isinstance(spec, dict) and spec.get("default") != taken[name].default:
+        if isinstance(spec, dict) and (spec.get("default") != taken[name].default or name in shared[schema.name]):
             kept[name] = {key: value for key, value in spec.items() if key != "default"}
     return {**schema.parameters, "properties": kept}
 
