@@ -26,19 +26,21 @@ clipping takes part."""
 
 
 class Clock(TrainerCallback):
-    """Seconds of each optimiser step, rollout included."""
+    """Wall and CPU seconds of each optimiser step, rollout included."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self._start = 0.0
+        self.cpu_seconds: list[float] = []
+        self._start = self._cpu_start = 0.0
 
     def on_step_begin(self, *_args: object, **_options: object) -> None:
         """Start."""
-        self._start = time.perf_counter()
+        self._start, self._cpu_start = time.perf_counter(), time.process_time()
 
     def on_step_end(self, *_args: object, **_options: object) -> None:
         """Stop."""
         self.seconds.append(time.perf_counter() - self._start)
+        self.cpu_seconds.append(time.process_time() - self._cpu_start)
 
 
 class TimedTrainer(GRPOTrainer):
@@ -148,6 +150,7 @@ def main() -> None:
     trainer.train()
     results: dict[str, object] = {
         "seconds": clock.seconds,
+        "cpu_seconds": clock.cpu_seconds,
         "rollout_seconds": trainer.rollout_seconds,
         "completion_lengths": trainer.rollouts["completion_mask"].sum(1).tolist(),
     }

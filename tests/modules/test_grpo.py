@@ -374,12 +374,22 @@ def test_every_step_logs_what_happened(folder, tmp_path):
         "train/trained_tokens", "train/ratio", "train/clipped", "train/kl", "train/grad_norm", "train/entropy",
         "train/tokens", "train/turns", "train/closed_thinking", "train/termination/length", "train/engine_gap",
         "train/rollout_step",
-        "time/rollout", "time/tool", "time/reward", "time/reference", "time/update",
+        "train/generated_tokens",
+        "time/rollout", "time/tool", "time/reward", "time/reference", "time/update", "time/logprobs",
         "time/trained_tokens_per_second", "time/sampled_tokens_per_second",
     }  # fmt: skip
     for step in record.metrics:
         assert expected <= step.keys()
+        assert 0 < step["time/logprobs"] < step["time/update"]
+        assert step["train/generated_tokens"] == step["train/trajectories"] * step["train/sampled_tokens"]
     assert record.metrics[0]["train/grad_norm"] > 0
+
+
+def test_a_second_update_on_the_same_rollouts_generates_no_token(folder, tmp_path):
+    record = fit(grpo_module(folder, grpo=_config(updates_per_rollout=2)), task_data(), tmp_path)
+    generated = [step["train/generated_tokens"] for step in record.metrics]
+    assert generated[0] > 0
+    assert generated[1::2] == [0] * len(generated[1::2])
 
 
 @pytest.mark.parametrize("mode", ["frozen", "live"])

@@ -4,7 +4,8 @@ Both train the same Qwen3 of 17 million parameters with a vocabulary of 49 thous
 on the same four prompts a step, eight completions each, every completion 48 tokens long. Prompts are random words and
 have next to nothing in common, so that only the members of a group share one. Each side runs in a process of its own,
 with its own trainer: Lightning with `GRPOModule`, and TRL's `GRPOTrainer`. A first step on short prompts is not
-counted. Processes alternate: streakline before and after each run of TRL.
+counted. Processes alternate: streakline before and after each run of TRL. CPU seconds stand beside those on the clock,
+since other programs on the machine disturb them less.
 
 TRL's last rollouts, with advantages and old log-probabilities, are then given to `GRPOModule` as a rollout batch under
 training, on the weights that TRL ended with, and the losses are compared.
@@ -74,21 +75,23 @@ class IdReward(RewardTerm):
 
 @final
 class Clock(Callback):
-    """Seconds of each step, and what of them the ledger says of its parts."""
+    """Wall and CPU seconds of each step, and what of them the ledger says of its parts."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
+        self.cpu_seconds: list[float] = []
         self.rollout_seconds: list[float] = []
         self.completion_lengths: list[float] = []
-        self._start = 0.0
+        self._start = self._cpu_start = 0.0
 
     def on_train_batch_start(self, *_args: object) -> None:
         """Start."""
-        self._start = time.perf_counter()
+        self._start, self._cpu_start = time.perf_counter(), time.process_time()
 
     def on_train_batch_end(self, trainer: Trainer, *_args: object) -> None:
         """Stop."""
         self.seconds.append(time.perf_counter() - self._start)
+        self.cpu_seconds.append(time.process_time() - self._cpu_start)
         self.rollout_seconds.append(float(trainer.callback_metrics["time/rollout"]))
         self.completion_lengths.append(float(trainer.callback_metrics["train/sampled_tokens"]))
 
@@ -193,7 +196,9 @@ def our_side(folder: Path) -> None:
     data = TaskDataModule(train=ListTaskSet(tasks), batch_size=PROMPTS, shuffle=False)
     clock = Clock()
     fit(module, data, folder, clock)
-    results = {name: getattr(clock, name) for name in ("seconds", "rollout_seconds", "completion_lengths")}
+    results = {
+        name: getattr(clock, name) for name in ("seconds", "cpu_seconds", "rollout_seconds", "completion_lengths")
+    }
     (folder / "streakline.json").write_text(json.dumps(results), encoding="utf-8")
 
 
@@ -240,6 +245,8 @@ class Measurement:
     """`streakline` or `TRL`."""
     seconds: tuple[float, ...]
     """Of each step."""
+    cpu_seconds: tuple[float, ...]
+    """What of it the process was computing, over all its threads."""
     rollout_seconds: tuple[float, ...]
     """What of it was the rollout."""
 
@@ -247,6 +254,11 @@ class Measurement:
     def mean(self) -> float:
         """Seconds a step."""
         return statistics.mean(self.seconds)
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds a step."""
+        return statistics.mean(self.cpu_seconds)
 
     @property
     def rollout(self) -> float:
@@ -273,6 +285,7 @@ def measured(length: int, side: str, *runs: dict[str, Any]) -> Measurement:
         length=length,
         side=side,
         seconds=tuple(second for run in runs for second in run["seconds"][1:]),
+        cpu_seconds=tuple(second for run in runs for second in run["cpu_seconds"][1:]),
         rollout_seconds=tuple(second for run in runs for second in run["rollout_seconds"][1:]),
     )
 
@@ -323,10 +336,10 @@ def print_rows(pair: Sequence[Measurement]) -> None:
     """Two lines of a Markdown table."""
     ours, trl = pair
     for one in pair:
-        spread = f"{min(one.seconds):.2f} to {max(one.seconds):.2f}" if len(one.seconds) > 1 else ""
-        ratio = f"{trl.mean / ours.mean:.2f}" if one is trl else ""
-        cells = [one.length, one.side, f"{one.mean:.2f}", spread, f"{one.rollout:.2f}", f"{one.mean - one.rollout:.2f}"]
-        print("| " + " | ".join(map(str, [*cells, ratio])) + " |", flush=True)
+        spread = f"{min(one.seconds):.1f} to {max(one.seconds):.1f}" if len(one.seconds) > 1 else ""
+        parts = [f"{value:.2f}" for value in (one.mean, one.rollout, one.mean - one.rollout, one.cpu)]
+        ratios = [f"{trl.mean / ours.mean:.2f}", f"{trl.cpu / ours.cpu:.2f}"] if one is trl else ["", ""]
+        print("| " + " | ".join([str(one.length), one.side, *parts, spread, *ratios]) + " |", flush=True)
 
 
 def draw(measurements: Sequence[Measurement], path: Path) -> None:
@@ -377,8 +390,10 @@ def main() -> None:
     try:
         write_model(folder / "model")
         print(f"{PROMPTS} prompts x {MEMBERS} completions of {COMPLETION} tokens, {arguments.threads} thread(s)")
-        print("| prompt | trainer | seconds a step | lowest to highest | rollout | update | TRL / streakline |")
-        print("|---|---|---|---|---|---|---|", flush=True)
+        print(
+            "| prompt | trainer | seconds a step | rollout | update | CPU s | lowest to highest | ratio | CPU ratio |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|", flush=True)
         for length in lengths:
             pair, differences = compare(
                 length,
@@ -391,6 +406,7 @@ def main() -> None:
             print_rows(pair)
             measurements += pair
             figures |= {f"trl_ratio_{length}": round(pair[1].mean / pair[0].mean, 3), **differences}
+            figures[f"trl_cpu_ratio_{length}"] = round(pair[1].cpu / pair[0].cpu, 3)
     except StreaklineError as error:
         raise SystemExit(str(error)) from error
     finally:

@@ -55,8 +55,8 @@ class GRPOModule(AgentModule):
 
     Logged each step under `train/`: what `RolloutMetrics`, `UpdateMetrics` and, where a cache answers the calls,
     `TierMetrics` compute, `grad_norm`, `distinct_token_share` (tokens computed / tokens in padded rows),
-    `rollout_step`, `empty_steps`; under `time/`: `rollout`, `tool`, `reward`, `reference`, `update` in seconds, and
-    sampled and trained tokens a second.
+    `generated_tokens`, `rollout_step`, `empty_steps`; under `time/` seconds: `rollout`, `tool`, `reward`, `reference`,
+    `update`, and `logprobs`, the part of it that scored the rows; and sampled and trained tokens a second.
 
     Args:
         policy: Which model, and what of it is trained.
@@ -248,7 +248,8 @@ class GRPOModule(AgentModule):
         """One micro-batch: loss, gradients, metrics; gives its [B, T] log-probabilities."""
         with ledger.measure("reference"):
             reference = self._reference_logprobs(batch, tree)
-        scores = self._score(self.policy, batch, tree)
+        with ledger.measure("logprobs"):
+            scores = self._score(self.policy, batch, tree)
         logprobs = scores.logprobs.detach()
         loss, sums = policy_loss(
             scores.logprobs,
@@ -313,7 +314,7 @@ class GRPOModule(AgentModule):
 
     def _log_step(self, ledger: TimeLedger, *, rolled_out: bool, grad_norm: float, tokens: float) -> None:
         """Log every name at every step, since Lightning repeats the last value of those that aren't."""
-        times = {name: ledger[name] for name in ("tool", "reward", "reference")}
+        times = {name: ledger[name] for name in ("tool", "reward", "reference", "logprobs")}
         times["rollout"] = ledger["rollout"] - ledger["tool"]
         times["update"] = ledger["update"] - ledger["reference"]
         # Both conditions hold on all ranks or on none, since computing a metric waits for the others.
@@ -331,7 +332,13 @@ class GRPOModule(AgentModule):
             self._update_metrics.reset()
         times["trained_tokens_per_second"] = tokens / times["update"] if tokens else math.nan
         times["sampled_tokens_per_second"] = self._generated_tokens / times["rollout"] if rolled_out else math.nan
-        counts = {"rollout_step": self.rollout_step, "empty_steps": self.empty_steps, "grad_norm": grad_norm}
+        generated = sum_over_ranks(self._generated_tokens if rolled_out else 0, device=self.device)[0]
+        counts = {
+            "generated_tokens": generated,
+            "rollout_step": self.rollout_step,
+            "empty_steps": self.empty_steps,
+            "grad_norm": grad_norm,
+        }
         values = self._rollout_values | update_values | counts
         self.log_dict({f"train/{name}": value for name, value in values.items()}, batch_size=1)
         self.log_dict({f"time/{name}": value for name, value in times.items()}, batch_size=1)
