@@ -61,7 +61,7 @@ def draw(audit: CacheAudit, path: Path) -> None:
         shares = [[metrics(each)[f"{name}/{tier}"] for each in audit.sweep.values()] for tier in _TIERS]
         axes.stackplot(list(audit.sweep), shares, labels=[tier.value for tier in _TIERS], colors=_COLOURS)
         axes.set(title=title)
-    coverage[0].legend(loc="lower left")
+    figure.legend(*coverage[0].get_legend_handles_labels(), loc="outside lower right", ncols=len(_TIERS))
     for axes in (fidelity, *coverage):
         axes.set(xlabel="threshold", ylim=(0, 1.02))
         if audit.proposed_threshold is not None:
