@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streakline.cache.index import FuzzyIndex, Neighbour
-from streakline.cache.search import Searcher
+from streakline.cache.search import _Query
 from streakline.cache.tokens import call_tokens, jaccard
 
 WORDS = ["alpha", "beta", "gamma", "delta", "alphabet", "betamax", "x", "yz"]
@@ -53,13 +53,10 @@ ENTRIES = st.builds(
 )
 
 
-@pytest.fixture(params=["all rows are compared", "FAISS proposes"])
+@pytest.fixture(params=["all are counted", "FAISS proposes"])
 def is_proposed(request, monkeypatch):
     """Makes each tool small, or each large."""
-    proposed = request.param == "FAISS proposes"
-    for module in ("index", "search"):
-        monkeypatch.setattr(f"streakline.cache.{module}.COMPARED_TOKENS", 0 if proposed else 2**40)
-    return proposed
+    monkeypatch.setattr("streakline.cache.rows.MAX_COUNTED", 0 if request.param == "FAISS proposes" else 2**40)
 
 
 def nearest(index, tool, arguments, *, count=1, min_similarity=0.6):
@@ -93,8 +90,7 @@ def test_many_proposals_are_compared_as_far_as_any_can_be_better(monkeypatch, sc
 
 
 def test_tools_of_many_tokens_stand_beside_tools_of_few(monkeypatch):
-    for module in ("index", "search"):
-        monkeypatch.setattr(f"streakline.cache.{module}.COMPARED_TOKENS", 500)
+    monkeypatch.setattr("streakline.cache.rows.MAX_COUNTED", 500)
     generator = random.Random(2)
     entries = [*random_entries(generator, 300), *((n, "small", {"a": f"word {n}"}) for n in range(10_000, 10_020))]
     index = FuzzyIndex.build(entries)
@@ -107,16 +103,15 @@ def test_tools_of_many_tokens_stand_beside_tools_of_few(monkeypatch):
 
 
 def test_few_of_the_proposals_are_compared(monkeypatch):
-    monkeypatch.setattr("streakline.cache.index.COMPARED_TOKENS", 0)
-    monkeypatch.setattr("streakline.cache.search.COMPARED_TOKENS", 0)
+    monkeypatch.setattr("streakline.cache.rows.MAX_COUNTED", 0)
     compared = []
-    similarities = Searcher._similarities
+    shared = _Query.shared
 
-    def watched(self, query, numbers, starts, sizes):
-        compared.append(len(sizes))
-        return similarities(self, query, numbers, starts, sizes)
+    def watched(self, numbers):
+        compared.append(len(numbers))
+        return shared(self, numbers)
 
-    monkeypatch.setattr(Searcher, "_similarities", watched)
+    monkeypatch.setattr(_Query, "shared", watched)
     generator = random.Random(0)
     texts = ["".join(generator.choices("abcdefghij ", k=30)) for _ in range(5000)]
     index = FuzzyIndex.build((number, "tool", {"text": text}) for number, text in enumerate(texts, 1))
@@ -177,6 +172,7 @@ def test_very_long_calls_stand_beside_short_ones():
         assert [found.entry_id for found in nearest(index, "tool", arguments)] == [entry_id]
 
 
+@pytest.mark.usefixtures("is_proposed")
 @pytest.mark.parametrize("size", [1, 2, 30, 700])
 def test_the_medoid_has_the_greatest_mean_similarity(size):
     entries = random_entries(random.Random(size), size, num_tools=1)

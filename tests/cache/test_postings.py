@@ -17,12 +17,16 @@ def flat(sets):
     return tokens, np.array([len(tokens) for tokens in sets])
 
 
+def numbered(tokens, *, num_buckets):
+    return list_numbers(*np.unique(tokens, return_counts=True), num_buckets=num_buckets)
+
+
 @settings(deadline=None)
 @given(TOKENS, TOKENS, st.sets(st.integers(0, 30)), st.sampled_from([4, 64]))
 def test_similar_sets_meet_in_a_list_of_their_prefixes(first, second, shared, num_buckets):
     sets = [first | shared, second | shared]
     similarity = jaccard(*sets)
-    buckets = list_numbers([flat(sets)[0]], num_buckets=num_buckets)
+    buckets = numbered(flat(sets)[0], num_buckets=num_buckets)
     if similarity > 0:
         lists, owners, _ = prefixes(*flat(sets), buckets, similarity)
         assert set(lists[owners == 0]) & set(lists[owners == 1])
@@ -31,7 +35,7 @@ def test_similar_sets_meet_in_a_list_of_their_prefixes(first, second, shared, nu
 @settings(deadline=None)
 @given(TOKENS, TOKENS)
 def test_sketches_differ_in_no_more_bits_than_tokens(first, second):
-    buckets = list_numbers([flat([first, second])[0]], num_buckets=8)
+    buckets = numbered(flat([first, second])[0], num_buckets=8)
     _, _, sketches = prefixes(*flat([first, second]), buckets, 0.5)
     distance = int(np.bitwise_count(sketches[0] ^ sketches[1]).sum())
 
@@ -42,7 +46,7 @@ def test_sketches_differ_in_no_more_bits_than_tokens(first, second):
 @settings(deadline=None)
 @given(st.lists(TOKENS, min_size=1, max_size=5), st.sampled_from([0.1, 0.5, 0.6, 1.0]))
 def test_a_prefix_has_the_lists_of_the_rarest_tokens(sets, similarity):
-    buckets = list_numbers([flat(sets)[0]], num_buckets=16)
+    buckets = numbered(flat(sets)[0], num_buckets=16)
     lists, owners, sketches = prefixes(*flat(sets), buckets, similarity)
 
     for number, tokens in enumerate(sets):
@@ -63,4 +67,4 @@ def test_a_prefix_is_as_long_as_the_similarity_asks_for(size, similarity, length
 
 def test_lists_are_numbered_from_the_rarest_and_those_of_no_token_are_one():
     tokens = np.array([1, 1, 1, 2, 3, 3], np.uint64)
-    assert list_numbers([tokens[:2], tokens[2:]], num_buckets=8).tolist() == [0, 3, 1, 2, 0, 0, 0, 0]
+    assert numbered(tokens, num_buckets=8).tolist() == [0, 3, 1, 2, 0, 0, 0, 0]

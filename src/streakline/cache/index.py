@@ -12,8 +12,8 @@ import numpy as np
 
 from streakline.cache.index_file import read_arrays, write_arrays
 from streakline.cache.postings import FAISS_VERSION, Postings
-from streakline.cache.rows import Rows, ToolRows, ranges
-from streakline.cache.search import COMPARED_TOKENS, Searcher
+from streakline.cache.rows import ToolRows, build_rows, pack_rows, unpack_rows
+from streakline.cache.search import search
 from streakline.errors import CacheError
 from streakline.types import JSON
 
@@ -36,56 +36,53 @@ class Neighbour(NamedTuple):
 class FuzzyIndex:
     """Finds the entries of a tool whose calls are most similar to one; several threads may share it."""
 
-    def __init__(self, rows: Rows, postings: Postings) -> None:
-        self._rows = rows
+    def __init__(self, tools: dict[str, ToolRows], postings: dict[str, Postings]) -> None:
+        self._tools = tools
         self._postings = postings
-        self._tools = rows.tools()
-        self._searcher = Searcher(
-            postings, max_vocabulary=max((len(tool.vocabulary) for tool in self._tools.values()), default=0)
-        )
         self._medoids: dict[str, int] = {}
 
     @classmethod
     def build(cls, entries: Iterable[tuple[int, str, dict[str, JSON]]]) -> FuzzyIndex:
         """Index entries, given by id, tool and canonical arguments."""
-        rows = Rows.build(entries)
-        # Tools that are compared whole need no proposing.
-        large = [tool for tool in rows.tools().values() if len(tool.numbers) > COMPARED_TOKENS]
-        return cls(rows, Postings.build(large))
+        tools = build_rows(entries)
+        return cls(tools, {name: Postings.build(rows) for name, rows in tools.items() if rows.is_large})
 
     @classmethod
     def load(cls, path: Path, *, identity: Mapping[str, JSON]) -> FuzzyIndex:
         """Read what `save` wrote; raises `CacheError` where that was something else, or is damaged."""
         arrays = read_arrays(path, identity={**_format(), **identity})
-        postings = Postings(arrays.pop("buckets"), arrays.pop("lists"))
-        return cls(Rows(**arrays), postings)
+        tools = unpack_rows(arrays)
+        large = [name for name, rows in tools.items() if rows.is_large]
+        return cls(tools, {name: Postings(arrays[f"buckets of {name}"], arrays[f"lists of {name}"]) for name in large})
 
     def save(self, path: Path, *, identity: Mapping[str, JSON]) -> None:
         """Write the index, whole or not at all; `identity` says what of. Raises `OSError`."""
-        arrays = {**self._rows._asdict(), "buckets": self._postings.buckets, "lists": self._postings.to_bytes()}
+        arrays = pack_rows(self._tools)
+        for name, postings in self._postings.items():
+            arrays |= {f"buckets of {name}": postings.buckets, f"lists of {name}": postings.to_bytes()}
         write_arrays(path, arrays, identity={**_format(), **identity})
 
     @property
     def num_entries(self) -> int:
         """Entries that can be found."""
-        return len(self._rows.entry_ids)
+        return sum(len(rows.sizes) for rows in self._tools.values())
 
     @property
     def num_bytes(self) -> int:
         """Memory that the index holds."""
-        views = sum(tool.starts.nbytes + tool.sizes.nbytes for tool in self._tools.values())
-        return sum(column.nbytes for column in self._rows) + views + self._postings.num_bytes + self._searcher.num_bytes
+        rows = sum(column.nbytes for rows in self._tools.values() for column in rows)
+        return rows + sum(postings.num_bytes for postings in self._postings.values())
 
     def nearest(self, tool: str, tokens: set[int], *, count: int = 1, min_similarity: float) -> list[Neighbour]:
         """Return up to `count` entries of the tool, the most similar first, of equal ones the lowest id first.
 
         `tokens` are those of a call, as `call_tokens` gives them; `min_similarity` is the least that an entry has, in
-        (0, 1]. Below 0.4 all entries of the tool are compared, which takes long where there are many.
+        (0, 1]. Below 0.6 all entries of the tool are compared, which takes long where there are many.
         """
         rows = self._tools.get(tool)
         if rows is None:
             return []
-        found = self._searcher.search(rows, tokens, count=count, floor=min_similarity)
+        found = search(rows, self._postings.get(tool), tokens, limit=count, floor=min_similarity)
         return [Neighbour(int(rows.entry_ids[row]), -negative) for negative, row in found]
 
     def medoid(self, tool: str) -> int | None:
@@ -103,11 +100,12 @@ def _medoid(rows: ToolRows) -> int:
     num_rows = len(rows.sizes)
     size = min(_MEDOID_SAMPLE, num_rows)
     sample = np.arange(size) * num_rows // size
-    sizes = rows.sizes[sample]
-    distinct, places = np.unique(rows.numbers[ranges(rows.starts[sample], sizes)], return_inverse=True)
+    numbers, tokens = rows.pairs(sample)
+    distinct, places = np.unique(tokens, return_inverse=True)
     has_token = np.zeros((size, len(distinct)), np.float32)
-    has_token[np.repeat(np.arange(size), sizes), places] = 1
+    has_token[numbers, places] = 1
     shared = (has_token @ has_token.T).astype(np.float64)
+    sizes = rows.sizes[sample]
     means = (shared / (sizes[:, None] + sizes - shared)).mean(axis=0)
     return int(sample[np.argmax(means.round(9))])  # Equal means may differ by the order in which they were summed up.
 

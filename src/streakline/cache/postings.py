@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast, final
 
@@ -41,7 +41,7 @@ _RANGE_BUFFER = 1024
 
 @final
 class Postings:
-    """The inverted lists of some rows."""
+    """The inverted lists of a large tool."""
 
     def __init__(self, buckets: npt.NDArray[np.uint32], data: npt.NDArray[np.uint8]) -> None:
         self.buckets = buckets
@@ -53,22 +53,20 @@ class Postings:
         """[lists] rows in each."""
 
     @classmethod
-    def build(cls, tools: Sequence[ToolRows]) -> Postings:
-        """Enter the rows of some tools into the lists of their prefixes."""
+    def build(cls, rows: ToolRows) -> Postings:
+        """Enter the rows of a large tool into the lists of their prefixes."""
         # Half a list a row: the headers of FAISS's lists weigh more than the odd foreign sketch in a list costs.
-        num_buckets = max(1024, 1 << (sum(len(tool.sizes) for tool in tools) // 2).bit_length())
-        buckets = list_numbers((tool.vocabulary[tool.numbers] for tool in tools), num_buckets=num_buckets)
+        num_buckets = max(1024, 1 << (len(rows.sizes) // 2).bit_length())
+        buckets = list_numbers(rows.vocabulary, np.bincount(rows.items), num_buckets=num_buckets)
         quantizer, num_lists = faiss.IndexBinaryFlat(8 * SKETCH_BYTES), int(buckets.max()) + 1
         ivf = cast("Any", faiss.IndexBinaryIVF(quantizer, 8 * SKETCH_BYTES, num_lists))
         ivf.is_trained = True  # The lists are known: there is nothing to cluster.
-        for tool in tools:
-            for first in range(0, len(tool.sizes), _CHUNK_ROWS):
-                sizes = tool.sizes[first : first + _CHUNK_ROWS]
-                start = tool.starts[first]
-                tokens = tool.vocabulary[tool.numbers[start : start + sizes.sum()]]
-                lists, owners, sketches = prefixes(tokens, sizes, buckets, MIN_SIMILARITY)
-                arrays = np.ascontiguousarray(sketches[owners]), owners + (tool.first_row + first), lists
-                ivf.add_core(len(lists), *(faiss.swig_ptr(array) for array in arrays))
+        for first in range(0, len(rows.sizes), _CHUNK_ROWS):
+            numbers = np.arange(first, min(first + _CHUNK_ROWS, len(rows.sizes)))
+            items, sizes = rows.parts(numbers)
+            lists, owners, sketches = prefixes(rows.vocabulary[items], sizes, buckets, MIN_SIMILARITY)
+            arrays = np.ascontiguousarray(sketches[owners]), numbers[owners], lists
+            ivf.add_core(len(lists), *(faiss.swig_ptr(array) for array in arrays))
         # Lists that grew row by row have room to spare; those that are read have none.
         return cls(buckets, faiss.serialize_index_binary(ivf))
 
@@ -103,11 +101,13 @@ def prefix_length(size: int, min_similarity: float) -> int:
     return size - math.ceil(min_similarity * size - 1e-9) + 1
 
 
-def list_numbers(tokens: Iterable[Tokens], *, num_buckets: int) -> npt.NDArray[np.uint32]:
-    """Number the lists of the buckets (a power of two), rarest first; list 0 is for the buckets without a token."""
+def list_numbers(tokens: Tokens, counts: Integers, *, num_buckets: int) -> npt.NDArray[np.uint32]:
+    """Number the lists of the buckets (a power of two), rarest first; list 0 is for the buckets without a token.
+
+    `counts` says how often each of the distinct tokens occurs.
+    """
     frequency = np.zeros(num_buckets, np.int64)
-    for some in tokens:
-        frequency += np.bincount((some & np.uint64(num_buckets - 1)).astype(np.int64), minlength=num_buckets)
+    np.add.at(frequency, tokens & np.uint64(num_buckets - 1), counts)
     numbers = np.empty(num_buckets, np.int64)
     numbers[np.argsort(frequency, kind="stable")] = np.arange(num_buckets)
     numbers -= np.count_nonzero(frequency == 0) - 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,110 +14,115 @@ import numpy.typing as npt
 from streakline.cache.tokens import Integers, Tokens, call_tokens_many
 from streakline.types import JSON
 
+MAX_COUNTED = 2**18
+"""Tokens of a tool up to which those that its rows share with a call are counted, for all rows, in some 100 us."""
+
 _CHUNK = 4096
+_LOW = 2**32 - 1
 _Number = TypeVar("_Number", np.uint64, np.int64)
 
 
-class Rows(NamedTuple):
-    """One row for each entry, ordered by tool, then by id. Tokens are numbered within their tool."""
+class ToolRows(NamedTuple):
+    """The rows of one tool, by id of their entries. Tokens are numbered by their place in the vocabulary."""
 
-    numbers: npt.NDArray[np.uint32]
-    """Numbers of the tokens of row after row, ascending within each."""
-    offsets: Integers
-    """[rows + 1] where the tokens of each row start."""
     entry_ids: Integers
     """[rows]."""
-    vocabulary: Tokens
-    """The distinct tokens of tool after tool, ascending within each: a token's number is its place there."""
-    tool_vocabulary: Integers
-    """[tools + 1] where the vocabulary of each tool starts."""
-    tool_rows: Integers
-    """[tools + 1] where the rows of each tool start."""
-    tool_names: npt.NDArray[np.uint8]
-    """JSON text of the names of the tools, in order."""
-
-    @classmethod
-    def build(cls, entries: Iterable[tuple[int, str, dict[str, JSON]]]) -> Rows:
-        """Collect the token sets of entries, given by id, tool and canonical arguments."""
-        tools: dict[str, int] = {}
-        tool_of, ids = array("q"), array("q")
-        tokens, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
-        entries = iter(entries)
-        while chunk := list(islice(entries, _CHUNK)):
-            found, numbers = call_tokens_many([(tool, arguments) for _, tool, arguments in chunk])
-            tokens.append(found)
-            owners.append(numbers + len(ids))
-            tool_of.extend(tools.setdefault(tool, len(tools)) for _, tool, _ in chunk)
-            ids.extend(entry_id for entry_id, _, _ in chunk)
-        columns = np.concatenate(tokens), np.concatenate(owners), np.asarray(tool_of), np.asarray(ids)
-        return _ordered(list(tools), *columns)
-
-    def tools(self) -> dict[str, ToolRows]:
-        """Give what is held of each tool."""
-        names, rows, places = json.loads(self.tool_names.tobytes()), self.tool_rows, self.tool_vocabulary
-        return {
-            name: self._of_tool(slice(*rows[number : number + 2]), slice(*places[number : number + 2]))
-            for number, name in enumerate(names)
-        }
-
-    def _of_tool(self, rows: slice, places: slice) -> ToolRows:
-        offsets = self.offsets[rows.start : rows.stop + 1]
-        return ToolRows(
-            first_row=int(rows.start),
-            entry_ids=self.entry_ids[rows],
-            vocabulary=self.vocabulary[places],
-            numbers=self.numbers[offsets[0] : offsets[-1]],
-            starts=offsets[:-1] - offsets[0],
-            sizes=np.diff(offsets),
-        )
-
-
-class ToolRows(NamedTuple):
-    """The rows of one tool."""
-
-    first_row: int
-    """Its number among all rows."""
-    entry_ids: Integers
-    vocabulary: Tokens
-    numbers: npt.NDArray[np.uint32]
-    starts: Integers
-    """[rows] place of the first of its `numbers`."""
     sizes: Integers
     """[rows] tokens of each."""
+    vocabulary: Tokens
+    """The distinct tokens, ascending."""
+    starts: npt.NDArray[np.uint32]
+    """[tokens + 1] where the rows of each token start; of a large tool [rows + 1] where the tokens of each row do."""
+    items: npt.NDArray[np.uint32]
+    """The rows of token after token, or the tokens of row after row, ascending within each."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are too many rows to count for all of them."""
+        return len(self.items) > MAX_COUNTED
+
+    def parts(self, of: Integers) -> tuple[npt.NDArray[np.uint32], Integers]:
+        """Give the items of some tokens (or rows of a large tool), one after another, and how many each has."""
+        starts = self.starts[of].astype(np.int64)
+        lengths = self.starts[of + 1] - starts
+        ends = np.cumsum(lengths)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+        return self.items[places], lengths
+
+    def pairs(self, sample: Integers) -> tuple[Integers, npt.NDArray[np.uint32]]:
+        """Give a place in `sample`, which is of rows, and a token for each token of each of them."""
+        if self.is_large:
+            items, lengths = self.parts(sample)
+            return np.repeat(np.arange(len(sample)), lengths), items
+        place_of = np.full(len(self.sizes), -1)
+        place_of[sample] = np.arange(len(sample))
+        found, numbers = place_of[self.items], np.repeat(np.arange(len(self.vocabulary)), np.diff(self.starts))
+        return found[found >= 0], numbers[found >= 0].astype(np.uint32)
 
 
-def ranges(starts: Integers, sizes: Integers) -> Integers:
-    """Concatenate `range(start, start + size)` of each."""
-    ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
+def build_rows(entries: Iterable[tuple[int, str, dict[str, JSON]]]) -> dict[str, ToolRows]:
+    """Collect the token sets of entries, given by id, tool and canonical arguments."""
+    tools: dict[str, int] = {}
+    tool_of, ids = array("q"), array("q")
+    tokens, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+    entries = iter(entries)
+    while chunk := list(islice(entries, _CHUNK)):
+        found, numbers = call_tokens_many([(tool, arguments) for _, tool, arguments in chunk])
+        tokens.append(found)
+        owners.append(numbers + len(ids))
+        tool_of.extend(tools.setdefault(tool, len(tools)) for _, tool, _ in chunk)
+        ids.extend(entry_id for entry_id, _, _ in chunk)
+    return _by_tool(list(tools), np.concatenate(tokens), np.concatenate(owners), np.asarray(tool_of), np.asarray(ids))
 
 
-def _ordered(tools: list[str], tokens: Tokens, owners: Integers, tool_of: Integers, ids: Integers) -> Rows:
-    """Bring what belongs to entries in the order in which they were found into that of `Rows`."""
+def pack_rows(tools: Mapping[str, ToolRows]) -> dict[str, npt.NDArray[Any]]:
+    """Join the arrays of all tools, and say which part of each is whose; see `unpack_rows`."""
+    names = np.frombuffer(json.dumps(list(tools)).encode("ascii"), np.uint8)
+    lengths = [[len(column) for column in rows] for rows in tools.values()]
+    packed: dict[str, npt.NDArray[Any]] = {"names": names, "lengths": np.array(lengths, np.int64)}
+    for column, name in enumerate(ToolRows._fields):
+        packed[name] = np.concatenate([rows[column] for rows in tools.values()] or [np.zeros(0, np.uint32)])
+    return packed
+
+
+def unpack_rows(packed: Mapping[str, npt.NDArray[Any]]) -> dict[str, ToolRows]:
+    """Give what `pack_rows` joined."""
+    ends = np.cumsum(packed["lengths"], axis=0).reshape(-1, len(ToolRows._fields))
+    columns = [np.split(packed[name], ends[:-1, place]) for place, name in enumerate(ToolRows._fields)]
+    names = json.loads(packed["names"].tobytes())
+    return {name: ToolRows(*parts) for name, *parts in zip(names, *columns, strict=False)}
+
+
+def _by_tool(
+    names: list[str], tokens: Tokens, owners: Integers, tool_of: Integers, ids: Integers
+) -> dict[str, ToolRows]:
+    """Sort the tokens of entries, in the order in which they were found, into the rows of their tools."""
     order = np.lexsort((ids, tool_of))
+    first_rows = _offsets(np.bincount(tool_of, minlength=len(names)))
     row_of = np.empty_like(order)
-    row_of[order] = np.arange(len(order))
-    tool_rows = _offsets(np.bincount(tool_of, minlength=len(tools)))
-    by_tool = np.argsort(tool_of[owners].astype(np.min_scalar_type(len(tools))), kind="stable")  # linear, if of 16 bits
+    row_of[order] = np.arange(len(order)) - np.repeat(first_rows[:-1], np.diff(first_rows))
+    token_tools = tool_of[owners].astype(np.min_scalar_type(len(names)))
+    by_tool = np.argsort(token_tools, kind="stable")  # In linear time, if of 16 bits.
     tokens, rows = tokens[by_tool], row_of[owners[by_tool]]
-    ends = np.bincount(tool_of[owners], minlength=len(tools)).cumsum()
-    numbers, sizes, vocabulary = [], [], []
-    for first, end, start, stop in zip(tool_rows[:-1], tool_rows[1:], [0, *ends], ends, strict=False):
-        distinct = _distinct(tokens[start:stop])
-        # Sorted, what a row has twice stands together.
-        keys = _distinct((rows[start:stop] - first) << 32 | places(distinct, tokens[start:stop]))
-        vocabulary.append(distinct)
-        numbers.append((keys & (2**32 - 1)).astype(np.uint32))
-        sizes.append(np.bincount(keys >> 32, minlength=end - first))
-    return Rows(
-        numbers=_joined(numbers, np.uint32),
-        offsets=_offsets(_joined(sizes, np.int64)),
-        entry_ids=ids[order],
-        vocabulary=_joined(vocabulary, np.uint64),
-        tool_vocabulary=_offsets(np.array([len(distinct) for distinct in vocabulary], np.int64)),
-        tool_rows=tool_rows,
-        tool_names=np.frombuffer(json.dumps(tools).encode("ascii"), np.uint8),
+    spans = zip(
+        pairwise(first_rows.tolist()), pairwise(_offsets(np.bincount(token_tools)).tolist()), names, strict=False
     )
+    return {
+        name: _tool_rows(ids[order[first:last]], tokens[start:end], rows[start:end])
+        for (first, last), (start, end), name in spans
+    }
+
+
+def _tool_rows(ids: Integers, tokens: Tokens, rows: Integers) -> ToolRows:
+    """Number the tokens of a tool and drop those that a row has twice."""
+    vocabulary = _distinct(tokens)
+    pairs = _distinct(rows << 32 | places(vocabulary, tokens))
+    sizes = np.bincount(pairs >> 32, minlength=len(ids))
+    counts = sizes
+    if len(pairs) <= MAX_COUNTED:
+        pairs = np.sort((pairs & _LOW) << 32 | pairs >> 32)
+        counts = np.bincount(pairs >> 32)
+    return ToolRows(ids, sizes, vocabulary, _offsets(counts).astype(np.uint32), (pairs & _LOW).astype(np.uint32))
 
 
 def places(distinct: Tokens, tokens: Tokens) -> Integers:
@@ -138,10 +143,6 @@ def _distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     values = np.sort(values)
     distinct: npt.NDArray[_Number] = values[np.concatenate([[True], values[1:] != values[:-1]])]
     return distinct
-
-
-def _joined(parts: Sequence[npt.NDArray[Any]], kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, kind)
 
 
 def _offsets(sizes: Integers) -> Integers:

@@ -1,41 +1,53 @@
 """Finds the rows of one tool that are most similar to a token set, exactly.
 
-Of a tool whose calls have few tokens, all rows are compared. Of any other FAISS proposes: first the rows of the rarest
-tokens' lists. The best of these says how many more lists a better row can be missing from, and how near its sketch is.
+Of most tools the tokens that each row shares are counted, all at once. Of a large one FAISS proposes: first the rows of
+the rarest tokens' lists. The best of these says in how many more lists a better row can be, and how near its sketch is.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from streakline.cache.postings import MIN_SIMILARITY, Postings, prefix_length, prefixes
-from streakline.cache.rows import ToolRows, ranges
+from streakline.cache.rows import ToolRows
 from streakline.cache.tokens import Integers, Tokens
 
 Found: TypeAlias = tuple[float, int]
-"""Negative similarity and number of a row of the tool, so that the best is the least: of equally similar ones the one
-of the lowest id."""
+"""Negative similarity and number of a row, so that the best is the least: of equally similar ones the one of the lowest
+id."""
 
-COMPARED_TOKENS = 2**15
-"""Tokens of a tool up to which all its rows are compared, in less than 100 us."""
 _SCANNED = 4096
 """Sketches that the first lists hold, unless the rarest list alone has more; then 16 times as many."""
 _FIRST_COMPARED = 16
 """Proposals that are compared before it is looked whether a further one can be better; then four times as many."""
 
 
+def search(rows: ToolRows, postings: Postings | None, tokens: set[int], *, limit: int, floor: float) -> list[Found]:
+    """Return up to `limit` rows of a tool whose similarity is `floor` or more, the best first.
+
+    A large tool has `postings`. Where `floor` is below what they propose, all its rows are compared.
+    """
+    asked = np.fromiter(tokens, np.uint64, len(tokens))
+    numbers = rows.vocabulary[:-1].searchsorted(asked)  # What is above all others is compared with the last.
+    query = _Query(rows, asked, numbers[rows.vocabulary[numbers] == asked], limit, floor)
+    if postings is None:
+        items, _ = rows.parts(query.known)
+        return query.best(np.bincount(items, minlength=len(rows.sizes)))
+    if floor < MIN_SIMILARITY:
+        return query.best(query.shared(np.arange(len(rows.sizes))))
+    return _search_proposed(query, postings)
+
+
 class _Query(NamedTuple):
     """What is searched for."""
 
-    tool: ToolRows
+    rows: ToolRows
     tokens: Tokens
     known: Integers
-    """Numbers of the tokens that some row of the tool has."""
+    """Numbers of those tokens that a row has."""
     limit: int
     floor: float
 
@@ -43,82 +55,51 @@ class _Query(NamedTuple):
         """Return what a row must be below to be found, given the best so far."""
         return best[-1] if len(best) == self.limit else (-self.floor, math.inf)
 
+    def best(self, shared: Integers, numbers: Integers | None = None) -> list[Found]:
+        """Return the best of rows that share so many tokens; without `numbers`, of all rows."""
+        sizes = self.rows.sizes if numbers is None else self.rows.sizes[numbers]
+        similarities = shared / (len(self.tokens) + sizes - shared)
+        places = np.flatnonzero(similarities >= self.floor)
+        found = places if numbers is None else numbers[places]
+        return sorted(zip((-similarities[places]).tolist(), found.tolist(), strict=True))[: self.limit]
 
-@final
-class Searcher:
-    """Searches rows; several threads may share it."""
-
-    def __init__(self, postings: Postings, *, max_vocabulary: int) -> None:
-        self._postings = postings
-        self._lock = threading.Lock()
-        # By number, whether the set that is searched for has the token: an array is looked up far faster than a set.
-        self._is_asked = np.zeros(max_vocabulary, np.float32)
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory of its own."""
-        return self._is_asked.nbytes
-
-    def search(self, tool: ToolRows, tokens: set[int], *, count: int, floor: float) -> list[Found]:
-        """Return up to `count` rows of similarity `floor` or more, the best first."""
-        asked = np.fromiter(tokens, np.uint64, len(tokens))
-        places = tool.vocabulary[:-1].searchsorted(asked)  # What is above all others is compared with the last.
-        query = _Query(tool, asked, places[tool.vocabulary[places] == asked], count, floor)
-        if len(tool.numbers) > COMPARED_TOKENS and floor >= MIN_SIMILARITY:
-            return self._search_proposed(query)
-        similarities = self._similarities(query, tool.numbers, tool.starts, tool.sizes)
-        return _sorted(np.arange(len(similarities)), similarities, query)
-
-    def _search_proposed(self, query: _Query) -> list[Found]:
-        size = len(query.tokens)
-        lists, _, sketches = prefixes(query.tokens, np.array([size]), self._postings.buckets, query.floor)
-        scanned = np.cumsum(self._postings.list_sizes[lists])
-        best: list[Found] = []
-        start, scan = 0, _SCANNED
-        # A row that is better than all found so far has a token in a shorter prefix, and a nearer sketch.
-        while start < (end := prefix_length(size, similarity := -query.bar(best)[0])):
-            end = min(end, max(start + 1, int(scanned.searchsorted(scan))))
-            rows, distances = self._postings.within(lists[start:end], sketches[0], _reach(size, similarity))
-            best = self._compare(query, rows - query.tool.first_row, distances, best)
-            start, scan = end, 16 * scan
-        return best
-
-    def _compare(self, query: _Query, rows: Integers, distances: Integers, best: list[Found]) -> list[Found]:
-        """Return the best of those that are and of `rows`, which are compared in order of what they can be at most."""
-        own = query.tool
-        inside = (rows >= 0) & (rows < len(own.sizes))  # A list may hold rows of another tool.
-        rows, distances = rows[inside], distances[inside]
-        both = len(query.tokens) + own.sizes[rows]
-        apart = np.maximum(distances, np.abs(both - 2 * len(query.tokens)))  # So many tokens are in one set alone.
-        bounds = (both - apart) / (both + apart)
-        order = np.argsort(-bounds, kind="stable")
-        rows, bounds = rows[order], bounds[order]
-        start, length = 0, _FIRST_COMPARED
-        while start < len(rows) and (-float(bounds[start]), int(rows[start])) < query.bar(best):
-            some = rows[start : start + length]
-            sizes = own.sizes[some]
-            numbers = own.numbers[ranges(own.starts[some], sizes)]
-            similarities = self._similarities(query, numbers, np.cumsum(sizes) - sizes, sizes)
-            best = sorted({*best, *_sorted(some, similarities, query)})[: query.limit]
-            start, length = start + length, 4 * length
-        return best
-
-    def _similarities(
-        self, query: _Query, numbers: npt.NDArray[np.uint32], starts: Integers, sizes: Integers
-    ) -> npt.NDArray[np.float64]:
-        """Return the similarities to rows of `sizes` tokens, which start at `starts` of `numbers`."""
-        with self._lock:
-            self._is_asked[query.known] = 1
-            hits = self._is_asked.take(numbers)
-            self._is_asked[query.known] = 0
-        shared = np.add.reduceat(hits, starts)
-        similarities: npt.NDArray[np.float64] = shared / (len(query.tokens) + sizes - shared)
-        return similarities
+    def shared(self, numbers: Integers) -> Integers:
+        """Count the tokens that some rows of a large tool share."""
+        items, sizes = self.rows.parts(numbers)
+        is_known = np.zeros(len(self.rows.vocabulary), bool)
+        is_known[self.known] = True
+        shared: Integers = np.add.reduceat(is_known[items], np.cumsum(sizes) - sizes, dtype=np.int64)
+        return shared
 
 
-def _sorted(rows: Integers, similarities: npt.NDArray[np.float64], query: _Query) -> list[Found]:
-    similar = np.flatnonzero(similarities >= query.floor)
-    return sorted(zip((-similarities[similar]).tolist(), rows[similar].tolist(), strict=True))[: query.limit]
+def _search_proposed(query: _Query, postings: Postings) -> list[Found]:
+    size = len(query.tokens)
+    lists, _, sketches = prefixes(query.tokens, np.array([size]), postings.buckets, query.floor)
+    scanned = np.cumsum(postings.list_sizes[lists])
+    best: list[Found] = []
+    start, scan = 0, _SCANNED
+    # A row that is better than all found so far has a token in a shorter prefix, and a nearer sketch.
+    while start < (end := prefix_length(size, similarity := -query.bar(best)[0])):
+        end = min(end, max(start + 1, int(scanned.searchsorted(scan))))
+        best = _compare(query, *postings.within(lists[start:end], sketches[0], _reach(size, similarity)), best)
+        start, scan = end, 16 * scan
+    return best
+
+
+def _compare(query: _Query, numbers: Integers, distances: Integers, best: list[Found]) -> list[Found]:
+    """Return the best of those that are and of other rows, which are compared in order of what they can be at most."""
+    sizes = query.rows.sizes[numbers]
+    both = len(query.tokens) + sizes
+    apart = np.maximum(distances, np.abs(sizes - len(query.tokens)))  # At least so many tokens are in one set alone.
+    bounds = (both - apart) / (both + apart)
+    order = np.argsort(-bounds, kind="stable")
+    numbers, bounds = numbers[order], bounds[order]
+    start, length = 0, _FIRST_COMPARED
+    while start < len(numbers) and (-float(bounds[start]), int(numbers[start])) < query.bar(best):
+        some = numbers[start : start + length]
+        best = sorted({*best, *query.best(query.shared(some), some)})[: query.limit]
+        start, length = start + length, 4 * length
+    return best
 
 
 def _reach(size: int, similarity: float) -> int:
