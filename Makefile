@@ -61,7 +61,9 @@ test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --durations=15
 
 bench: install
-	@set -e; for script in $(filter-out %_vs_trl.py, $(wildcard tools/bench/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $(filter-out %_vs_trl.py tools/bench/cache.py tools/bench/cache_%, $(wildcard tools/bench/*.py)); do \
+		echo "== $$script"; $(BIN)/python $$script; done
+	$(BIN)/python tools/bench/cache.py --only 41k
 
 bench-trl: install $(TRL_STAMP)
 	$(BIN)/python tools/bench/grpo_step_vs_trl.py --trl-python $(TRL_VENV)/bin/python $(if $(QUICK),--quick)
