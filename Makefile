@@ -62,7 +62,7 @@ test: lint
 
 bench: install
 	@set -e; for script in $(filter-out %_vs_trl.py tools/bench/cache.py tools/bench/cache_%, $(wildcard tools/bench/*.py)); do \
-		echo "== $$script"; $(BIN)/python $$script; done
+		echo "== $$script"; $(BIN)/python $$script $$(grep -qe '"--quick"' $$script && echo --quick); done
 	$(BIN)/python tools/bench/cache.py --only 41k
 
 bench-trl: install $(TRL_STAMP)
