@@ -17,7 +17,7 @@ def speed_ups(
     """How many times as long the same steps would take with all tasks, all trajectories and padded rows.
 
     Updates cost what they compute, attention apart. The filter spares no update: what it skips has no contrast, and is
-    left out anyway.
+    left out anyway (unless `drop_zero_variance_groups` is off: it then spares more).
 
     Args:
         rollout_s: Seconds for all rollouts, those that the filter spares included.
