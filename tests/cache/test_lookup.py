@@ -34,12 +34,12 @@ def cache_of(tmp_path):
     """Makes a cache of entries. Numbers have one token each, so that similarities can be counted by hand."""
     stores = []
 
-    def make(*entries, tools=None, **options):
+    def make(*entries, tools=None, threshold=0.6, **options):
         stores.append(CacheStore.open(tmp_path / f"{len(stores)}.db"))
         for name, record in (tools or {}).items():
             stores[-1].set_tool(name, record)
         stores[-1].add(entries)
-        return open_cache(stores[-1], options=CacheOptions(**options))
+        return open_cache(stores[-1], options=CacheOptions(threshold=threshold, **options))
 
     yield make
     for store in stores:
@@ -49,6 +49,15 @@ def cache_of(tmp_path):
 def served(cache, tool="plan", *, state=b"", seed=0, **arguments):
     found = cache.lookup(tool, arguments, state=state, seed=seed)
     return found.tier, found.entry and found.entry.result, round(found.similarity, 3)
+
+
+def test_by_default_only_the_same_call_in_another_state_is_fuzzy(tmp_path):
+    with CacheStore.open(tmp_path / "c.db") as store:
+        store.set_tool("plan", READS)
+        store.add([entry("A", a=1, b=2, state=b"one")])
+        cache = open_cache(store, options=CacheOptions())
+        assert served(cache, a=1, b=2, state=b"two")[0] == Tier.FUZZY
+        assert served(cache, a=1, b=2, c=3, state=b"one")[0] == Tier.BEST_EFFORT
 
 
 def test_the_same_call_is_exact_however_it_is_written(cache_of):

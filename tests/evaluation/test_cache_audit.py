@@ -51,7 +51,7 @@ def record(store, tool, arguments, result, *, age_s=0.0, state=b"", source="else
 
 
 def audit(store, *episodes, min_fidelity=0.5, thresholds=THRESHOLDS, ages_s=(HOUR,), **options):
-    auditor = CacheAuditor(store, options=CacheOptions(**options), thresholds=thresholds)
+    auditor = CacheAuditor(store, options=CacheOptions(**{"threshold": 0.6, **options}), thresholds=thresholds)
     made = [HeldOutCalls(task=task, calls=tuple(turns)) for task, *turns in episodes]
     calls = [item for number, each in enumerate(made) for item in auditor.replay(each, number=number)]
     tasks = {task.id: task for task, *_ in episodes}.values()
