@@ -11,7 +11,6 @@ from streakline.cache.store import CacheStore, NewEntry, ToolRecord
 from streakline.errors import ConfigError
 from streakline.types import Tier
 
-pytestmark = pytest.mark.filterwarnings("ignore:Making the index")  # said of each new store
 NOW = 1_000_000.0
 READS = ToolRecord(traits=ToolTraits(kind=ToolKind.STATEFUL, state="Disk"))
 VOLATILE = ToolRecord(traits=ToolTraits(kind=ToolKind.VOLATILE))

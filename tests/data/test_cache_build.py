@@ -147,7 +147,6 @@ def test_a_build_that_was_stopped_goes_on_to_the_same_store(tmp_path):
     assert digests[0] == digests[1]
 
 
-@pytest.mark.filterwarnings("ignore:Making the index")
 def test_gold_calls_are_exact_later_and_answer_as_the_live_tools_do(store):
     tasks = [*ToolWorldTaskSet(12, split="train", user_turns=(1, 2)), *BFCLTaskSet("multi_turn_base", limit=3)]
     report = BuildReport()
@@ -167,7 +166,6 @@ def test_gold_calls_are_exact_later_and_answer_as_the_live_tools_do(store):
     assert report.duplicates == report.calls - report.added
 
 
-@pytest.mark.filterwarnings("ignore:Making the index")
 def test_gold_that_is_recorded_twice_changes_nothing(store):
     tasks = [*ToolWorldTaskSet(6, split="train"), world()]
     list(record_gold(store, tasks, report=BuildReport()))

@@ -21,8 +21,6 @@ from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.tasks.toolworld import ToolWorldTaskSet
 from streakline.types import Tier, ToolCall
 
-pytestmark = pytest.mark.filterwarnings("ignore:Making the index")  # said of each new store
-
 
 @pytest.fixture(scope="module")
 def tasks():

@@ -17,8 +17,6 @@ from streakline.evaluation.cache_audit import CacheAuditor, propose, summarise
 from streakline.evaluation.held_out_calls import HeldOutCalls
 from streakline.types import Tier
 
-pytestmark = pytest.mark.filterwarnings("ignore:Making the index")  # said of each new store
-
 MATHS = world("MathAPI", task_id="test/maths", state={})
 OTHER = world("MathAPI", task_id="test/other", state={})
 NOW, HOUR = 1e6, 3600.0

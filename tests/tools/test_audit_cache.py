@@ -13,8 +13,6 @@ from streakline.data.conversations import message_to_json
 from streakline.tasks.toolworld import ToolWorldTaskSet
 from streakline.types import Message, Role
 
-pytestmark = pytest.mark.filterwarnings("ignore:Making the index")  # said of each new store
-
 
 def tasks(*sets):
     return json.dumps(

@@ -48,9 +48,11 @@ class FuzzyIndex:
         return cls(tools, {name: Postings.build(rows) for name, rows in tools.items() if rows.is_large})
 
     @classmethod
-    def load(cls, path: Path, *, identity: Mapping[str, JSON]) -> FuzzyIndex:
-        """Read what `save` wrote; raises `CacheError` where that was something else, or is damaged."""
+    def load(cls, path: Path, *, identity: Mapping[str, JSON]) -> FuzzyIndex | None:
+        """Read what `save` wrote; None = nothing, or of something else; raises `CacheError` where it is damaged."""
         arrays = read_arrays(path, identity={**_format(), **identity})
+        if arrays is None:
+            return None
         tools = unpack_rows(arrays)
         large = [name for name, rows in tools.items() if rows.is_large]
         return cls(tools, {name: Postings(arrays[f"buckets of {name}"], arrays[f"lists of {name}"]) for name in large})
@@ -111,17 +113,18 @@ def _medoid(rows: ToolRows) -> int:
 
 
 def open_index(store: CacheStore) -> FuzzyIndex:
-    """Read the index of a store from the file beside it, or make both anew where that doesn't fit, with a warning.
+    """Read the index of a store from the file beside it, or make both anew: with a warning where the file is damaged.
 
     Raises:
         CacheError: the store is damaged.
     """
     path = _path(store)
     try:
-        return FuzzyIndex.load(path, identity=store.identity())
+        index = FuzzyIndex.load(path, identity=store.identity())
     except CacheError as error:
         warnings.warn(f"Making the index {path} anew: {error}", stacklevel=2)
-    return make_index(store)
+        index = None
+    return index or make_index(store)
 
 
 def make_index(store: CacheStore) -> FuzzyIndex:

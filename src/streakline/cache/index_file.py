@@ -43,11 +43,11 @@ def write_arrays(path: Path, arrays: Arrays, *, identity: Mapping[str, JSON]) ->
             temporary.unlink(missing_ok=True)
 
 
-def read_arrays(path: Path, *, identity: Mapping[str, JSON]) -> Arrays:
-    """Read what `write_arrays` wrote.
+def read_arrays(path: Path, *, identity: Mapping[str, JSON]) -> Arrays | None:
+    """Read what `write_arrays` wrote; None = there is no such file, or it was made from something else.
 
     Raises:
-        CacheError: there is no such file, it is damaged, or it was made from something else.
+        CacheError: it is damaged, or can't be read.
     """
     try:
         with path.open("rb") as file:
@@ -56,9 +56,10 @@ def read_arrays(path: Path, *, identity: Mapping[str, JSON]) -> Arrays:
                 raise CacheError("it is damaged")
             file.seek(_CHECKSUM_BYTES)
             header = json.loads(np.load(file).tobytes())
-            other = [name for name, value in identity.items() if header["identity"].get(name) != value]
-            if other:
-                raise CacheError(f"it was made for another {other[0]}")
+            if any(header["identity"].get(name) != value for name, value in identity.items()):
+                return None
             return {name: np.load(file) for name in header["arrays"]}
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise CacheError(f"it can't be read: {error.strerror}") from error

@@ -54,8 +54,8 @@ class CacheOptions:
     fuzzy: bool = True
     """Whether similar calls serve."""
     threshold: float = 1.0
-    """Least Jaccard similarity of the token sets, in (0, 1], at which a call counts as similar. At 1 that is the same call
-    in another state alone: in the audits no lower one deserved more trust than `best_effort`."""
+    """Least Jaccard similarity of the token sets, in (0, 1], at which a call counts as similar. At 1 that is the same
+    call in another state alone: in the audits no lower one deserved more trust than `best_effort`."""
     best_effort: Literal["off", "medoid", "most_frequent", "nearest"] = "medoid"
     """What serves where no similar call is recorded: the tool's entry that is most like its others, its most frequent
     one, the nearest call (the medoid where none is near), or nothing."""
