@@ -66,11 +66,10 @@ class _TreeAttention(torch.autograd.Function):
         query, key, value, attended, logsum = ctx.saved_tensors
         d_query, d_key, d_value = (torch.zeros_like(x, dtype=logsum.dtype) for x in (query, key, value))
         for block in ctx.tree.blocks:
-            unseen = ~block.kept
+            rows_logsum = logsum[block.index].masked_fill_(~block.kept.unsqueeze(-1), _UNSEEN)
             parts = _backward(
-                _rows(gradient, block.index).masked_fill_(unseen[:, None, :, None], 0.0),
-                *(_rows(x, block.index) for x in (query, key, value, attended)),
-                logsum[block.index].masked_fill_(unseen.unsqueeze(-1), _UNSEEN).transpose(1, 2).contiguous(),
+                *(_rows(x, block.index) for x in (gradient, query, key, value, attended)),
+                rows_logsum.transpose(1, 2).contiguous(),
                 0.0,
                 True,
                 scale=ctx.scale,
