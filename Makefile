@@ -27,7 +27,7 @@ help:
 	@echo "make test        lint and all tests"
 	@echo "make lint        ruff, mypy, import-linter, codespell"
 	@echo "make bench       the short benchmarks"
-	@echo "make bench-trl   a GRPO step beside TRL's, in $(TRL_VENV) (an hour; QUICK=1: some minutes)"
+	@echo "make bench-trl   a GRPO step beside TRL's, in $(TRL_VENV) (a quarter of an hour; QUICK=1: 5 minutes)"
 	@echo "make clean       remove caches and build outputs (not $(VENV), not mlruns)"
 
 install: $(STAMP)
