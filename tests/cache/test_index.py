@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streakline.cache.index import FuzzyIndex, Neighbour
-from streakline.cache.search import _Query
+from streakline.cache.search import Best
 from streakline.cache.tokens import call_tokens, jaccard
 
 WORDS = ["alpha", "beta", "gamma", "delta", "alphabet", "betamax", "x", "yz"]
@@ -78,7 +78,6 @@ def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, leas
 @pytest.mark.usefixtures("is_proposed")
 @pytest.mark.parametrize("scanned", [1, 20, 1024])
 def test_many_proposals_are_compared_as_far_as_any_can_be_better(monkeypatch, scanned):
-    monkeypatch.setattr("streakline.cache.search._FIRST_COMPARED", 3)
     monkeypatch.setattr("streakline.cache.search._SCANNED", scanned)
     generator = random.Random(scanned)
     entries = random_entries(generator, 600)
@@ -105,20 +104,20 @@ def test_tools_of_many_tokens_stand_beside_tools_of_few(monkeypatch):
 def test_few_of_the_proposals_are_compared(monkeypatch):
     monkeypatch.setattr("streakline.cache.rows.MAX_COUNTED", 0)
     compared = []
-    shared = _Query.shared
+    offer = Best.offer
 
-    def watched(self, numbers):
-        compared.append(len(numbers))
-        return shared(self, numbers)
+    def watched(self, similarity, number):
+        compared.append(number)
+        offer(self, similarity, number)
 
-    monkeypatch.setattr(_Query, "shared", watched)
+    monkeypatch.setattr(Best, "offer", watched)
     generator = random.Random(0)
     texts = ["".join(generator.choices("abcdefghij ", k=30)) for _ in range(5000)]
     index = FuzzyIndex.build((number, "tool", {"text": text}) for number, text in enumerate(texts, 1))
 
     for number, text in enumerate(texts[:100], 1):
         assert nearest(index, "tool", {"text": f"{text[:10]}_{text[11:]}"})[0].entry_id == number
-    assert sum(compared) < 100 * 100
+    assert len(compared) < 100 * 10
 
 
 @pytest.mark.usefixtures("is_proposed")

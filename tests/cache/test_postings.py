@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streakline.cache.postings import list_numbers, prefix_length, prefixes
+from streakline.cache.postings import list_numbers, prefix_length, prefixes, probe
 from streakline.cache.tokens import jaccard
 
 # Few buckets and many tokens, so that tokens of one set share a bucket.
@@ -56,6 +56,9 @@ def test_a_prefix_has_the_lists_of_the_rarest_tokens(sets, similarity):
         for token in tokens:
             cells[token >> 56] ^= 1
         assert np.unpackbits(sketches[number], bitorder="little").tolist() == cells
+        lists_of_all, sketch = probe(flat([tokens])[0], buckets)
+        assert lists_of_all.tolist() == order
+        assert sketch.tolist() == sketches[number].tolist()
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,12 @@ def list_numbers(tokens: Tokens, counts: Integers, *, num_buckets: int) -> npt.N
     return np.maximum(numbers, 0).astype(np.uint32)
 
 
+def probe(tokens: Tokens, buckets: npt.NDArray[np.uint32]) -> tuple[Integers, npt.NDArray[np.uint8]]:
+    """Return the list of each token of a set, rarest first, and the sketch."""
+    lists = np.sort(buckets[tokens & np.uint64(len(buckets) - 1)]).astype(np.int64)
+    return lists, np.bitwise_xor.reduce(_CELLS[tokens >> np.uint64(_CELL_SHIFT)]).view(np.uint8)
+
+
 def prefixes(
     tokens: Tokens, sizes: Integers, buckets: npt.NDArray[np.uint32], min_similarity: float
 ) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:

@@ -7,11 +7,12 @@ the rarest tokens' lists. The best of these says in how many more lists a better
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeAlias
+from bisect import insort
+from typing import TypeAlias, final
 
 import numpy as np
 
-from streakline.cache.postings import MIN_SIMILARITY, Postings, prefix_length, prefixes
+from streakline.cache.postings import MIN_SIMILARITY, Postings, prefix_length, probe
 from streakline.cache.rows import ToolRows
 from streakline.cache.tokens import Integers, Tokens
 
@@ -21,8 +22,6 @@ id."""
 
 _SCANNED = 4096
 """Sketches that the first lists hold, unless the rarest list alone has more; then 16 times as many."""
-_FIRST_COMPARED = 16
-"""Proposals that are compared before it is looked whether a further one can be better; then four times as many."""
 
 
 def search(rows: ToolRows, postings: Postings | None, tokens: set[int], *, limit: int, floor: float) -> list[Found]:
@@ -32,74 +31,75 @@ def search(rows: ToolRows, postings: Postings | None, tokens: set[int], *, limit
     """
     asked = np.fromiter(tokens, np.uint64, len(tokens))
     numbers = rows.vocabulary[:-1].searchsorted(asked)  # What is above all others is compared with the last.
-    query = _Query(rows, asked, numbers[rows.vocabulary[numbers] == asked], limit, floor)
+    known = numbers[rows.vocabulary[numbers] == asked]
+    if postings is not None and floor >= MIN_SIMILARITY:
+        return _search_proposed(rows, postings, asked, set(known.tolist()), limit=limit, floor=floor)
     if postings is None:
-        items, _ = rows.parts(query.known)
-        return query.best(np.bincount(items, minlength=len(rows.sizes)))
-    if floor < MIN_SIMILARITY:
-        return query.best(query.shared(np.arange(len(rows.sizes))))
-    return _search_proposed(query, postings)
+        shared = np.bincount(rows.parts(known)[0], minlength=len(rows.sizes))
+    else:
+        shared = np.add.reduceat(np.isin(rows.items, known), rows.starts[:-1].astype(np.int64), dtype=np.int64)
+    similarities = shared / (len(asked) + rows.sizes - shared)
+    found = np.flatnonzero(similarities >= floor)
+    return sorted(zip((-similarities[found]).tolist(), found.tolist(), strict=True))[:limit]
 
 
-class _Query(NamedTuple):
-    """What is searched for."""
-
-    rows: ToolRows
-    tokens: Tokens
-    known: Integers
-    """Numbers of those tokens that a row has."""
-    limit: int
-    floor: float
-
-    def bar(self, best: list[Found]) -> tuple[float, float]:
-        """Return what a row must be below to be found, given the best so far."""
-        return best[-1] if len(best) == self.limit else (-self.floor, math.inf)
-
-    def best(self, shared: Integers, numbers: Integers | None = None) -> list[Found]:
-        """Return the best of rows that share so many tokens; without `numbers`, of all rows."""
-        sizes = self.rows.sizes if numbers is None else self.rows.sizes[numbers]
-        similarities = shared / (len(self.tokens) + sizes - shared)
-        places = np.flatnonzero(similarities >= self.floor)
-        found = places if numbers is None else numbers[places]
-        return sorted(zip((-similarities[places]).tolist(), found.tolist(), strict=True))[: self.limit]
-
-    def shared(self, numbers: Integers) -> Integers:
-        """Count the tokens that some rows of a large tool share."""
-        items, sizes = self.rows.parts(numbers)
-        is_known = np.zeros(len(self.rows.vocabulary), bool)
-        is_known[self.known] = True
-        shared: Integers = np.add.reduceat(is_known[items], np.cumsum(sizes) - sizes, dtype=np.int64)
-        return shared
-
-
-def _search_proposed(query: _Query, postings: Postings) -> list[Found]:
-    size = len(query.tokens)
-    lists, _, sketches = prefixes(query.tokens, np.array([size]), postings.buckets, query.floor)
+def _search_proposed(
+    rows: ToolRows, postings: Postings, asked: Tokens, known: set[int], *, limit: int, floor: float
+) -> list[Found]:
+    size = len(asked)
+    lists, sketch = probe(asked, postings.buckets)
     scanned = np.cumsum(postings.list_sizes[lists])
-    best: list[Found] = []
+    best = Best(limit, floor)
     start, scan = 0, _SCANNED
     # A row that is better than all found so far has a token in a shorter prefix, and a nearer sketch.
-    while start < (end := prefix_length(size, similarity := -query.bar(best)[0])):
+    while start < (end := prefix_length(size, best.floor)):
         end = min(end, max(start + 1, int(scanned.searchsorted(scan))))
-        best = _compare(query, *postings.within(lists[start:end], sketches[0], _reach(size, similarity)), best)
+        numbers, distances = postings.within(lists[start:end], sketch, _reach(size, best.floor))
+        _compare(rows, size, known, numbers, distances, best)
         start, scan = end, 16 * scan
-    return best
+    return best.found
 
 
-def _compare(query: _Query, numbers: Integers, distances: Integers, best: list[Found]) -> list[Found]:
-    """Return the best of those that are and of other rows, which are compared in order of what they can be at most."""
-    sizes = query.rows.sizes[numbers]
-    both = len(query.tokens) + sizes
-    apart = np.maximum(distances, np.abs(sizes - len(query.tokens)))  # At least so many tokens are in one set alone.
+@final
+class Best:
+    """The best rows so far."""
+
+    def __init__(self, limit: int, floor: float) -> None:
+        self.found: list[Found] = []
+        """Sorted."""
+        self._limit = limit
+        self._bar: tuple[float, float] = (-floor, math.inf)
+
+    @property
+    def floor(self) -> float:
+        """Least similarity at which a further row may count."""
+        return -self._bar[0]
+
+    def admits(self, similarity: float, number: int) -> bool:
+        """Whether a row of this similarity would be among the best."""
+        return (-similarity, number) < self._bar
+
+    def offer(self, similarity: float, number: int) -> None:
+        """Take a row in if it is among the best, and not there."""
+        if self.admits(similarity, number) and (-similarity, number) not in self.found:
+            insort(self.found, (-similarity, number))
+            if len(self.found) >= self._limit:
+                del self.found[self._limit :]
+                self._bar = self.found[-1]
+
+
+def _compare(rows: ToolRows, size: int, known: set[int], numbers: Integers, distances: Integers, best: Best) -> None:
+    """Offer the rows that can be among the best, in order of what their similarity can be at most."""
+    both = size + rows.sizes[numbers]
+    apart = np.maximum(distances, np.abs(both - 2 * size))  # At least so many tokens are in one set alone.
     bounds = (both - apart) / (both + apart)
     order = np.argsort(-bounds, kind="stable")
-    numbers, bounds = numbers[order], bounds[order]
-    start, length = 0, _FIRST_COMPARED
-    while start < len(numbers) and (-float(bounds[start]), int(numbers[start])) < query.bar(best):
-        some = numbers[start : start + length]
-        best = sorted({*best, *query.best(query.shared(some), some)})[: query.limit]
-        start, length = start + length, 4 * length
-    return best
+    for number, bound, union in zip(*(column[order].tolist() for column in (numbers, bounds, both)), strict=True):
+        if not best.admits(bound, number):
+            return
+        start, stop = rows.starts[number : number + 2].tolist()
+        shared = len(known.intersection(rows.items[start:stop].tolist()))
+        best.offer(shared / (union - shared), number)
 
 
 def _reach(size: int, similarity: float) -> int:
