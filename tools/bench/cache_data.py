@@ -143,10 +143,13 @@ LARGE = Tool(1_000_000, [parameter for parameter in (*FREE, *OTHERS) if paramete
 """The tool that holds half of a million entries, or all of them."""
 
 
-@cache
+_large_calls, _made = LARGE.calls(), list[Call]()
+
+
 def large_calls(count: int) -> list[Call]:
-    """Give the first calls of the large tool."""
-    return list(islice(LARGE.calls(), count))
+    """Give the first calls of the large tool, which are made once."""
+    _made.extend(islice(_large_calls, max(0, count - len(_made))))
+    return _made[:count]
 
 
 def call_id(call: Call) -> int:
@@ -172,42 +175,36 @@ def edited(arguments: Arguments, *, like: Sequence[Arguments], generator: Random
     return {**arguments, "verbose": True}
 
 
-class Corpus(NamedTuple):
+@final
+class Corpus:
     """Recorded calls, and what is known of their tools."""
 
-    calls: list[Call]
-    tools: dict[str, ToolRecord]
-    made_up: dict[str, Tool]
-
-    def by_tool(self) -> dict[str, list[Call]]:
-        """Give the calls of each tool, in their order."""
-        found: dict[str, list[Call]] = {}
-        for call in self.calls:
-            found.setdefault(call.tool, []).append(call)
-        return found
-
-    def ids_by_tool(self) -> dict[str, list[int]]:
-        """Give the ids under which `write` records the calls of each tool, in their order."""
-        found: dict[str, list[int]] = {}
-        for entry_id, call in enumerate(self.calls, 1):
-            found.setdefault(call.tool, []).append(entry_id)
-        return found
+    def __init__(self, calls: Sequence[Call], tools: Mapping[str, ToolRecord], made_up: Mapping[str, Tool]) -> None:
+        self.calls = calls
+        self.tools = tools
+        self.made_up = made_up
+        self.by_tool: dict[str, list[Call]] = {}
+        """The calls of each tool, in their order."""
+        self.ids_by_tool: dict[str, list[int]] = {}
+        """The ids under which `write` records these."""
+        for entry_id, call in enumerate(calls, 1):
+            self.by_tool.setdefault(call.tool, []).append(call)
+            self.ids_by_tool.setdefault(call.tool, []).append(entry_id)
+        self._known = {call_id(call) for call in calls}
 
     def questions(self, count: int, generator: Random, *, tool: str | None = None) -> list[Call]:
         """Ask for calls that aren't recorded: nine in ten are a recorded one with one or two changes, one is new."""
-        by_tool = self.by_tool()
-        known = {call_id(call) for call in self.calls}
         found: list[Call] = []
         while len(found) < count:
-            tool_, arguments, _ = generator.choice(self.calls if tool is None else by_tool[tool])
+            tool_, arguments, _ = generator.choice(self.calls if tool is None else self.by_tool[tool])
             if tool_ in self.made_up and generator.random() < 0.1:
                 arguments = self.made_up[tool_].make(generator)
             else:
-                like = [call.arguments for call in by_tool[tool_][:_KEPT]]
+                like = [call.arguments for call in self.by_tool[tool_][:_KEPT]]
                 for _ in range(generator.choice((1, 1, 1, 2))):
                     arguments = edited(arguments, like=like, generator=generator)
             call = Call(tool_, canonical_arguments(arguments))
-            if call_id(call) not in known:
+            if call_id(call) not in self._known:
                 found.append(call)
         return found
 
