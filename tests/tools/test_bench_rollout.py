@@ -17,6 +17,7 @@ def test_both_engines_write_the_same_episodes(load_tool, tmp_path, monkeypatch, 
         "long-length": 256,
         "long-prompts": 1,
         "long-turns": 2,
+        "long-repetitions": 1,
     }
     arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
     monkeypatch.setattr(
