@@ -235,16 +235,17 @@ class ToolCache:
         """Serve a call that has no fresh exact entry; `aged` is the one that is too old, which serves a tier lower."""
         options = self._options
         pool = self._same_call(asked, aged)
+        fuzzy = [item for item in pool if item.entry is aged or self._is_fresh(item.entry)]
         tokens: set[int] = set()
-        if not any(item.entry is aged or self._is_fresh(item.entry) for item in pool):
+        if not fuzzy:
             tokens = call_tokens(asked.tool, asked.arguments)
             known = {item.entry.id for item in pool}
             pool += [item for item in self._near(asked.tool, tokens) if item.entry.id not in known]
-        similar = [item for item in pool if item.similarity >= options.threshold]
-        fuzzy = [item for item in similar if item.entry is aged or self._is_fresh(item.entry)]
+            fuzzy = [item for item in pool if item.similarity >= options.threshold and self._is_fresh(item.entry)]
         if fuzzy and options.fuzzy:
             return self._serve(Tier.FUZZY, asked, fuzzy)
         if options.best_effort != "off":
+            similar = [item for item in pool if item.similarity >= options.threshold]
             rest = [item for item in pool if item.similarity < options.threshold and self._is_fresh(item.entry)]
             candidates = [*similar, *rest] or self._any(asked.tool, tokens)
             if candidates:
@@ -262,9 +263,7 @@ class ToolCache:
         return pool
 
     def _in_any_state(self, call: bytes) -> list[Entry]:
-        entries = self.store.same_call(call)
-        split = [[entry for entry in entries if self._is_fresh(entry) is fresh] for fresh in (True, False)]
-        kept = [entry for part in split for entry in part[:_DRAWN_FROM]]
+        kept = sorted(self.store.same_call(call), key=self._is_fresh, reverse=True)[:_DRAWN_FROM]
         if self.store.read_only and len(self._of_call) < _REMEMBERED:  # `ls` may have thousands.
             self._of_call[call] = kept
         return kept

@@ -45,8 +45,8 @@ class ToolRows(NamedTuple):
         """Give the items of some tokens (or rows of a large tool), one after another, and how many each has."""
         starts = self.starts[of].astype(np.int64)
         lengths = self.starts[of + 1] - starts
-        ends = np.cumsum(lengths)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+        ends = lengths.cumsum()
+        places = np.arange(ends[-1] if len(ends) else 0) + (starts - ends + lengths).repeat(lengths)
         return self.items[places], lengths
 
     def pairs(self, sample: Integers) -> tuple[Integers, npt.NDArray[np.uint32]]:

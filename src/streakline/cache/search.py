@@ -39,7 +39,7 @@ def search(rows: ToolRows, postings: Postings | None, tokens: set[int], *, limit
     else:
         shared = np.add.reduceat(np.isin(rows.items, known), rows.starts[:-1].astype(np.int64), dtype=np.int64)
     similarities = shared / (len(asked) + rows.sizes - shared)
-    found = np.flatnonzero(similarities >= floor)
+    found = (similarities >= floor).nonzero()[0]
     return sorted(zip((-similarities[found]).tolist(), found.tolist(), strict=True))[:limit]
 
 
