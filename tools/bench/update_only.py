@@ -240,7 +240,8 @@ def draw(results: dict[tuple[int, int], Result], path: Path) -> None:
                 for (prompt, size), one in sorted(results.items())
                 if size == members and way in one.seconds
             ]
-            axes.plot(*zip(*points, strict=True), marker="o", linestyle=":" if way == "floor" else "-", label=way)
+            if points:
+                axes.plot(*zip(*points, strict=True), marker="o", linestyle=":" if way == "floor" else "-", label=way)
         axes.set(xscale="log", yscale="log", title=f"n = {members}", xlabel="prompt tokens", ylabel="seconds")
     figure.axes[0].legend()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -262,7 +263,7 @@ def figures_of(results: dict[tuple[int, int], Result], quickstart: Result) -> di
 def main() -> None:
     """Measure, print, draw, and write the figures where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prompts", type=int, nargs="+", default=[64, 512, 2048, 8192], help="prompt tokens")
+    parser.add_argument("--prompts", type=int, nargs="+", default=[64, 512, 1024, 2048, 8192], help="prompt tokens")
     parser.add_argument("--members", type=int, nargs="+", default=[4, 8, 32], help="sizes of a group, 4 or more")
     parser.add_argument("--quick", action="store_true", help="prompts of 64 and 512, groups of 8")
     parser.add_argument("--repetitions", type=int, default=3)
