@@ -53,9 +53,10 @@ ENTRIES = st.builds(
 )
 
 
-@pytest.fixture(params=["all are counted", "FAISS proposes"])
-def is_proposed(request, monkeypatch):
-    """Makes each tool small, or each large."""
+@pytest.fixture(params=["all are read", "all are counted", "FAISS proposes"])
+def size_of_tools(request, monkeypatch):
+    """Makes each tool small, of middle size or large."""
+    monkeypatch.setattr("streakline.cache.rows.MAX_READ", 2**40 if request.param == "all are read" else 0)
     monkeypatch.setattr("streakline.cache.rows.MAX_COUNTED", 0 if request.param == "FAISS proposes" else 2**40)
 
 
@@ -63,7 +64,7 @@ def nearest(index, tool, arguments, *, count=1, min_similarity=0.6):
     return index.nearest(tool, call_tokens(tool, arguments), count=count, min_similarity=min_similarity)
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ENTRIES, ENTRIES, st.sampled_from([0.05, 0.3, 0.6, 0.7, 0.9, 1.0]), st.sampled_from([1, 3, 50]))
 def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, least, count):
@@ -75,7 +76,7 @@ def test_nearest_is_what_comparing_with_every_entry_finds(entries, queries, leas
     assert index.num_entries == len(entries)
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 @pytest.mark.parametrize("scanned", [1, 20, 1024])
 def test_many_proposals_are_compared_as_far_as_any_can_be_better(monkeypatch, scanned):
     monkeypatch.setattr("streakline.cache.search._SCANNED", scanned)
@@ -88,15 +89,21 @@ def test_many_proposals_are_compared_as_far_as_any_can_be_better(monkeypatch, sc
             assert nearest(index, *call, count=count) == brute_force(entries, *call, count=count)
 
 
-def test_tools_of_many_tokens_stand_beside_tools_of_few(monkeypatch):
+def test_tools_of_all_sizes_stand_beside_each_other(monkeypatch):
+    monkeypatch.setattr("streakline.cache.rows.MAX_READ", 50)
     monkeypatch.setattr("streakline.cache.rows.MAX_COUNTED", 500)
     generator = random.Random(2)
-    entries = [*random_entries(generator, 300), *((n, "small", {"a": f"word {n}"}) for n in range(10_000, 10_020))]
+    entries = [
+        *random_entries(generator, 300),
+        *((n, "small", {"a": n}) for n in range(9_000, 9_020)),
+        *((n, "middle", {"a": f"word {n}"}) for n in range(10_000, 10_020)),
+    ]
     index = FuzzyIndex.build(entries)
 
     for _, *call in [
         *random_entries(generator, 60),
-        *((0, "small", {"a": f"word {n}"}) for n in range(10_010, 10_030)),
+        *((0, "small", {"a": n}) for n in range(9_010, 9_030)),
+        *((0, "middle", {"a": f"word {n}"}) for n in range(10_010, 10_030)),
     ]:
         assert nearest(index, *call, count=2) == brute_force(entries, *call, count=2)
 
@@ -120,7 +127,7 @@ def test_few_of_the_proposals_are_compared(monkeypatch):
     assert len(compared) < 100 * 10
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 @pytest.mark.parametrize(("shared", "single"), [(2, 3), (1, 1), (3, 2), (6, 4), (9, 1)])
 def test_a_similarity_on_the_threshold_counts(shared, single):
     # Each list element is one token.
@@ -132,7 +139,7 @@ def test_a_similarity_on_the_threshold_counts(shared, single):
     assert nearest(index, "tool", asked, min_similarity=similarity + 1e-6) == []
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 def test_equal_calls_are_told_apart_by_their_ids():
     entries = [(entry_id, "tool", {"a": value}) for entry_id, value in ((9, "one"), (3, "one"), (5, "one"), (4, "two"))]
     index = FuzzyIndex.build(entries)
@@ -141,7 +148,7 @@ def test_equal_calls_are_told_apart_by_their_ids():
     assert [found.entry_id for found in nearest(index, "tool", {"a": "one"}, count=8)] == [3, 5, 9]
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 def test_of_a_thousand_equally_similar_calls_the_lowest_id_is_found():
     entries = [(entry_id, "tool", {"user": entry_id, "message": "the same"}) for entry_id in range(5000, 0, -1)]
     index = FuzzyIndex.build(entries)
@@ -150,7 +157,7 @@ def test_of_a_thousand_equally_similar_calls_the_lowest_id_is_found():
     assert [neighbour.entry_id for neighbour in found] == [1, 2, 3]
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 @pytest.mark.parametrize("entries", [[], [(4, "tool", {})], [(4, "tool", {"a": "x" * 100_000})]])
 def test_tiny_caches_are_answered(entries):
     index = FuzzyIndex.build(entries)
@@ -162,7 +169,7 @@ def test_tiny_caches_are_answered(entries):
     assert index.medoid("tool") == (4 if entries else None)
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 def test_very_long_calls_stand_beside_short_ones():
     long = {"a": [f"{number} {number * number}" for number in range(3000)]}
     index = FuzzyIndex.build([(1, "tool", long), (2, "tool", {"a": "short"})])
@@ -171,7 +178,7 @@ def test_very_long_calls_stand_beside_short_ones():
         assert [found.entry_id for found in nearest(index, "tool", arguments)] == [entry_id]
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 @pytest.mark.parametrize("size", [1, 2, 30, 700])
 def test_the_medoid_has_the_greatest_mean_similarity(size):
     entries = random_entries(random.Random(size), size, num_tools=1)
@@ -210,7 +217,7 @@ def test_the_answers_do_not_depend_on_the_order_of_the_entries():
     assert first.medoid("tool1") == second.medoid("tool1")
 
 
-@pytest.mark.usefixtures("is_proposed")
+@pytest.mark.usefixtures("size_of_tools")
 def test_threads_may_share_an_index():
     generator = random.Random(4)
     entries = random_entries(generator, 500)

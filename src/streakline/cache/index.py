@@ -12,7 +12,7 @@ import numpy as np
 
 from streakline.cache.index_file import read_arrays, write_arrays
 from streakline.cache.postings import FAISS_VERSION, Postings
-from streakline.cache.rows import ToolRows, build_rows, pack_rows, unpack_rows
+from streakline.cache.rows import MAX_COUNTED, MAX_READ, ToolRows, build_rows, pack_rows, unpack_rows
 from streakline.cache.search import search
 from streakline.errors import CacheError
 from streakline.types import JSON
@@ -20,7 +20,7 @@ from streakline.types import JSON
 if TYPE_CHECKING:
     from streakline.cache.store import CacheStore
 
-_VERSION = 2
+_VERSION = 3
 _MEDOID_SAMPLE = 256
 
 
@@ -144,4 +144,9 @@ def _path(store: CacheStore) -> Path:
 
 def _format() -> dict[str, JSON]:
     # Words and lower case follow the Unicode tables of the Python that wrote the tokens.
-    return {"version": _VERSION, "FAISS version": FAISS_VERSION, "Unicode version": unidata_version}
+    return {
+        "version": _VERSION,
+        "FAISS version": FAISS_VERSION,
+        "Unicode version": unidata_version,
+        "layout": [MAX_READ, MAX_COUNTED],
+    }

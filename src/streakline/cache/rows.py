@@ -14,6 +14,8 @@ import numpy.typing as npt
 from streakline.cache.tokens import Integers, Tokens, call_tokens_many
 from streakline.types import JSON
 
+MAX_READ = 2**13
+"""Tokens of a tool up to which all are read for each call, in less time than it takes to gather those of some lists."""
 MAX_COUNTED = 2**18
 """Tokens of a tool up to which those that its rows share with a call are counted, for all rows, in some 100 us."""
 
@@ -32,9 +34,14 @@ class ToolRows(NamedTuple):
     vocabulary: Tokens
     """The distinct tokens, ascending."""
     starts: npt.NDArray[np.uint32]
-    """[tokens + 1] where the rows of each token start; of a large tool [rows + 1] where the tokens of each row do."""
+    """[rows + 1] where the tokens of each row start; by token [tokens + 1] where the rows of each token do."""
     items: npt.NDArray[np.uint32]
-    """The rows of token after token, or the tokens of row after row, ascending within each."""
+    """The tokens of row after row, or the rows of token after token, ascending within each."""
+
+    @property
+    def is_by_token(self) -> bool:
+        """Whether there are too many tokens to read all, and few enough to count those of some lists."""
+        return MAX_READ < len(self.items) <= MAX_COUNTED
 
     @property
     def is_large(self) -> bool:
@@ -42,7 +49,7 @@ class ToolRows(NamedTuple):
         return len(self.items) > MAX_COUNTED
 
     def parts(self, of: Integers) -> tuple[npt.NDArray[np.uint32], Integers]:
-        """Give the items of some tokens (or rows of a large tool), one after another, and how many each has."""
+        """Give the items of some rows (by token: of some tokens), one after another, and how many each has."""
         starts = self.starts[of].astype(np.int64)
         lengths = self.starts[of + 1] - starts
         ends = lengths.cumsum()
@@ -51,7 +58,7 @@ class ToolRows(NamedTuple):
 
     def pairs(self, sample: Integers) -> tuple[Integers, npt.NDArray[np.uint32]]:
         """Give a place in `sample`, which is of rows, and a token for each token of each of them."""
-        if self.is_large:
+        if not self.is_by_token:
             items, lengths = self.parts(sample)
             return np.repeat(np.arange(len(sample)), lengths), items
         place_of = np.full(len(self.sizes), -1)
@@ -119,7 +126,7 @@ def _tool_rows(ids: Integers, tokens: Tokens, rows: Integers) -> ToolRows:
     pairs = _distinct(rows << 32 | places(vocabulary, tokens))
     sizes = np.bincount(pairs >> 32, minlength=len(ids))
     counts = sizes
-    if len(pairs) <= MAX_COUNTED:
+    if MAX_READ < len(pairs) <= MAX_COUNTED:
         pairs = np.sort((pairs & _LOW) << 32 | pairs >> 32)
         counts = np.bincount(pairs >> 32)
     return ToolRows(ids, sizes, vocabulary, _offsets(counts).astype(np.uint32), (pairs & _LOW).astype(np.uint32))

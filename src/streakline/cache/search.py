@@ -1,7 +1,8 @@
 """Finds the rows of one tool that are most similar to a token set, exactly.
 
-Of most tools the tokens that each row shares are counted, all at once. Of a large one FAISS proposes: first the rows of
-the rarest tokens' lists. The best of these says in how many more lists a better row can be, and how near its sketch is.
+Of most tools the tokens that each row shares are counted, for all rows at once. Of a large one FAISS proposes: first
+the rows of the rarest tokens' lists. The best of these says in how many more lists a better row can be, and how near
+its sketch is.
 """
 
 from __future__ import annotations
@@ -34,11 +35,16 @@ def search(rows: ToolRows, postings: Postings | None, tokens: set[int], *, limit
     known = numbers[rows.vocabulary[numbers] == asked]
     if postings is not None and floor >= MIN_SIMILARITY:
         return _search_proposed(rows, postings, asked, set(known.tolist()), limit=limit, floor=floor)
-    if postings is None:
+    if rows.is_by_token:
         shared = np.bincount(rows.parts(known)[0], minlength=len(rows.sizes))
     else:
-        shared = np.add.reduceat(np.isin(rows.items, known), rows.starts[:-1].astype(np.int64), dtype=np.int64)
+        is_known = np.zeros(len(rows.vocabulary), np.float32)
+        is_known[known] = 1
+        shared = np.add.reduceat(is_known.take(rows.items), rows.starts[:-1].astype(np.int64))
     similarities = shared / (len(asked) + rows.sizes - shared)
+    if limit == 1:
+        first = int(similarities.argmax())
+        return [(-float(similarities[first]), first)] if similarities[first] >= floor else []
     found = (similarities >= floor).nonzero()[0]
     return sorted(zip((-similarities[found]).tolist(), found.tolist(), strict=True))[:limit]
 
