@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Mapping
-from itertools import islice, pairwise
-from typing import Any, NamedTuple, TypeVar
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -69,17 +69,33 @@ class ToolRows(NamedTuple):
 
 def build_rows(entries: Iterable[tuple[int, str, dict[str, JSON]]]) -> dict[str, ToolRows]:
     """Collect the token sets of entries, given by id, tool and canonical arguments."""
-    tools: dict[str, int] = {}
-    tool_of, ids = array("q"), array("q")
-    tokens, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+    collected: dict[str, _Collected] = {}
     entries = iter(entries)
     while chunk := list(islice(entries, _CHUNK)):
-        found, numbers = call_tokens_many([(tool, arguments) for _, tool, arguments in chunk])
-        tokens.append(found)
-        owners.append(numbers + len(ids))
-        tool_of.extend(tools.setdefault(tool, len(tools)) for _, tool, _ in chunk)
-        ids.extend(entry_id for entry_id, _, _ in chunk)
-    return _by_tool(list(tools), np.concatenate(tokens), np.concatenate(owners), np.asarray(tool_of), np.asarray(ids))
+        tokens, owners = call_tokens_many([(tool, arguments) for _, tool, arguments in chunk])
+        by_tool: dict[str, list[int]] = {}
+        for place, (_, tool, _) in enumerate(chunk):
+            by_tool.setdefault(tool, []).append(place)
+        rank = np.empty(len(chunk), np.uint16)
+        rank[np.concatenate([np.array(places) for places in by_tool.values()])] = np.arange(len(chunk))
+        ranks = rank[owners]
+        order = np.argsort(ranks, kind="stable")  # In linear time, of 16 bits.
+        tokens, ranks, first = tokens[order], ranks[order], 0
+        for tool, places in by_tool.items():
+            own = collected.setdefault(tool, _Collected(array("q"), [], []))
+            start, stop = ranks.searchsorted([first, first + len(places)]).tolist()
+            own.tokens.append(tokens[start:stop])
+            own.rows.append(ranks[start:stop].astype(np.int64) + (len(own.ids) - first))
+            own.ids.extend(chunk[place][0] for place in places)
+            first += len(places)
+    return {tool: _tool_rows(*own) for tool, own in collected.items()}
+
+
+class _Collected(NamedTuple):
+    ids: array[int]
+    tokens: list[Tokens]
+    rows: list[Integers]
+    """Which of the ids each token is of."""
 
 
 def pack_rows(tools: Mapping[str, ToolRows]) -> dict[str, npt.NDArray[Any]]:
@@ -100,49 +116,45 @@ def unpack_rows(packed: Mapping[str, npt.NDArray[Any]]) -> dict[str, ToolRows]:
     return {name: ToolRows(*parts) for name, *parts in zip(names, *columns, strict=False)}
 
 
-def _by_tool(
-    names: list[str], tokens: Tokens, owners: Integers, tool_of: Integers, ids: Integers
-) -> dict[str, ToolRows]:
-    """Sort the tokens of entries, in the order in which they were found, into the rows of their tools."""
-    order = np.lexsort((ids, tool_of))
-    first_rows = _offsets(np.bincount(tool_of, minlength=len(names)))
-    row_of = np.empty_like(order)
-    row_of[order] = np.arange(len(order)) - np.repeat(first_rows[:-1], np.diff(first_rows))
-    token_tools = tool_of[owners].astype(np.min_scalar_type(len(names)))
-    by_tool = np.argsort(token_tools, kind="stable")  # In linear time, if of 16 bits.
-    tokens, rows = tokens[by_tool], row_of[owners[by_tool]]
-    spans = zip(
-        pairwise(first_rows.tolist()), pairwise(_offsets(np.bincount(token_tools)).tolist()), names, strict=False
-    )
-    return {
-        name: _tool_rows(ids[order[first:last]], tokens[start:end], rows[start:end])
-        for (first, last), (start, end), name in spans
-    }
-
-
-def _tool_rows(ids: Integers, tokens: Tokens, rows: Integers) -> ToolRows:
-    """Number the tokens of a tool and drop those that a row has twice."""
-    vocabulary = _distinct(tokens)
-    pairs = _distinct(rows << 32 | places(vocabulary, tokens))
+def _tool_rows(entry_ids: array[int], tokens: list[Tokens], rows: list[Integers]) -> ToolRows:
+    """Sort the rows of a tool by id, number its tokens, and drop those that a row has twice."""
+    ids = np.asarray(entry_ids)
+    row_of = np.empty_like(ids)
+    row_of[np.argsort(ids)] = np.arange(len(ids))
+    # Part by part, since a sort is fast within the caches.
+    vocabulary = _distinct(np.concatenate([_distinct(part) for part in tokens]))
+    number = Numbering(vocabulary)
+    parts = zip(rows, tokens, strict=True)
+    pairs = np.concatenate([_distinct(row_of[own] << 32 | number(part)) for own, part in parts])
+    pairs.sort(kind="stable")  # In linear time where the entries came by id.
     sizes = np.bincount(pairs >> 32, minlength=len(ids))
     counts = sizes
     if MAX_READ < len(pairs) <= MAX_COUNTED:
         pairs = np.sort((pairs & _LOW) << 32 | pairs >> 32)
         counts = np.bincount(pairs >> 32)
-    return ToolRows(ids, sizes, vocabulary, _offsets(counts).astype(np.uint32), (pairs & _LOW).astype(np.uint32))
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return ToolRows(np.sort(ids), sizes, vocabulary, starts.astype(np.uint32), (pairs & _LOW).astype(np.uint32))
 
 
-def places(distinct: Tokens, tokens: Tokens) -> Integers:
-    """Return the place of each token in `distinct`, which is sorted and has them all.
+@final
+class Numbering:
+    """Gives the place of each token in a vocabulary that has them all.
 
     Tokens are evenly spread, as hashes are: the upper bits of one all but say where it is, far faster than a search.
     """
-    shift = np.uint64(max(0, 64 - len(distinct).bit_length() - 2))
-    starts = distinct.searchsorted(np.arange(1 << (64 - int(shift)), dtype=np.uint64) << shift)
-    found: Integers = starts[tokens >> shift]
-    while (is_above := distinct[found] != tokens).any():
-        found += is_above
-    return found
+
+    def __init__(self, vocabulary: Tokens) -> None:
+        self._vocabulary = vocabulary
+        self._shift = np.uint64(max(0, 64 - len(vocabulary).bit_length() - 2))
+        buckets = np.arange(1 << (64 - int(self._shift)), dtype=np.uint64) << self._shift
+        self._starts = vocabulary.searchsorted(buckets)
+
+    def __call__(self, tokens: Tokens) -> Integers:
+        """Look up the places of tokens."""
+        found: Integers = self._starts[tokens >> self._shift]
+        while (is_above := self._vocabulary[found] != tokens).any():
+            found += is_above
+        return found
 
 
 def _distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
@@ -150,7 +162,3 @@ def _distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     values = np.sort(values)
     distinct: npt.NDArray[_Number] = values[np.concatenate([[True], values[1:] != values[:-1]])]
     return distinct
-
-
-def _offsets(sizes: Integers) -> Integers:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
