@@ -51,7 +51,7 @@ class Scale:
     batch: int = 256
     compared: int = 400
     """Questions at 41k that all ways are asked."""
-    compared_many: int = 20
+    compared_many: int = 12
     """Questions at 1M that all ways are asked: of some, each takes seconds."""
     recalled: int = 200
     """Questions at 1M of which the nearest call is found by brute force too."""

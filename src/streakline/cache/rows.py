@@ -121,7 +121,9 @@ def _tool_rows(entry_ids: array[int], tokens: list[Tokens], rows: list[Integers]
     ids = np.asarray(entry_ids)
     row_of = np.empty_like(ids)
     row_of[np.argsort(ids)] = np.arange(len(ids))
-    # Part by part, since a sort is fast within the caches.
+    if sum(map(len, tokens)) <= MAX_COUNTED:
+        tokens, rows = [np.concatenate(tokens)], [np.concatenate(rows)]
+    # Of a large tool part by part, since a sort is fast within the caches.
     vocabulary = _distinct(np.concatenate([_distinct(part) for part in tokens]))
     number = Numbering(vocabulary)
     parts = zip(rows, tokens, strict=True)
