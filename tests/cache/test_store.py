@@ -325,3 +325,15 @@ def test_values_are_json_that_any_sqlite_reads(store):
         row = connection.execute("SELECT tool, arguments, result, source FROM entries").fetchone()
     connection.close()
     assert [json.loads(text) for text in row] == ["find", {"name": "a"}, "x\u00e9\0", ""]
+
+
+def test_to_enter_a_tool_no_other_is_read(tmp_path, monkeypatch):
+    """Else a file of conversations with many tools would take the square of their number."""
+    with CacheStore.open(tmp_path / "c.db") as store:
+        store.set_tool("a", ToolRecord())
+        monkeypatch.setattr(CacheStore, "tools", None)
+        store.set_tool("b", ToolRecord())
+        store.set_tool("a", ToolRecord(parameters={"type": "object"}))
+        monkeypatch.undo()
+        assert store.tools()["a"].parameters == {"type": "object"}
+        store.verify()

@@ -135,17 +135,9 @@ def test_a_calculation_without_end_is_refused_at_once():
 
 
 def test_what_a_tool_does_to_its_own_default_does_not_leak():
-    task = Task(
-        id="test/tweets",
-        source="test",
-        kind="test",
-        tools=tool_schemas("TwitterAPI"),
-        requests=((Message(role=Role.USER, content="Tweet."),),),
-        simulators=("TwitterAPI",),
-    )
     login = call("authenticate_twitter", username="john", password="john123")
     for _ in range(2):
-        environment = LiveEnvironment(task)
+        environment = LiveEnvironment(world("TwitterAPI", state={}))
         environment.execute(login)
         tweet = json.loads(environment.execute(call("post_tweet", content="Hello")).content)
         assert tweet["mentions"] == []

@@ -41,17 +41,22 @@ def _module(folder, reward=None, **options):
     return module
 
 
+def _on_one_and_two(folder, make_module, make_data, *, make_callbacks=tuple, **bound):
+    """Weights and metrics of a run in one process, and of the same run in two, which must end with equal weights."""
+    results = []
+    for devices, strategy in ((1, "auto"), (2, "ddp_fork")):
+        path = folder / f"{devices}.pt"
+        run = trainer(folder, *make_callbacks(), Dump(path), devices=devices, strategy=strategy, **bound)
+        run.fit(make_module(), datamodule=make_data())
+        results.append(torch.load(path, weights_only=True))
+    torch.testing.assert_close(results[1]["weights"], results[0]["weights"], atol=1e-6, rtol=1e-5)
+    return results
+
+
 @pytest.mark.slow
 def test_two_processes_train_what_one_trains(tmp_path):
     folder = policy_folder(tmp_path / "policy")
-    results = []
-    for devices, strategy in ((1, "auto"), (2, "ddp_fork")):
-        path = tmp_path / f"{devices}.pt"
-        run = trainer(tmp_path, Dump(path), devices=devices, strategy=strategy, max_steps=2)
-        run.fit(_module(folder), datamodule=task_data())
-        results.append(torch.load(path, weights_only=True))
-
-    torch.testing.assert_close(results[1]["weights"], results[0]["weights"], atol=1e-6, rtol=1e-5)
+    results = _on_one_and_two(tmp_path, partial(_module, folder), task_data, max_steps=2)
     for name, value in results[0]["metrics"].items():
         if name.startswith("train/") and "engine_gap" not in name:
             assert results[1]["metrics"][name] == pytest.approx(value, rel=1e-4, nan_ok=True), name
@@ -59,17 +64,14 @@ def test_two_processes_train_what_one_trains(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_skip_and_keep_what_one_does(tmp_path):
-    folder = policy_folder(tmp_path / "policy")
-    results = []
-    for devices, strategy in ((1, "auto"), (2, "ddp_fork")):
-        path = tmp_path / f"{devices}.pt"
-        callbacks = StreakFilter(k=1, probe_fraction=0.5), DownSampleRollouts("max_variance", keep=2)
-        run = trainer(tmp_path, *callbacks, Dump(path), devices=devices, strategy=strategy, max_epochs=2)
-        module = _module(folder, reward=SolvedTwo(), loss="grpo", surrogate="gspo", engine_correction="geometric")
-        run.fit(module, datamodule=task_data(size=8, batch_size=4))
-        results.append(torch.load(path, weights_only=True))
-
-    torch.testing.assert_close(results[1]["weights"], results[0]["weights"], atol=1e-6, rtol=1e-5)
+    options = {"loss": "grpo", "surrogate": "gspo", "engine_correction": "geometric"}
+    results = _on_one_and_two(
+        tmp_path,
+        partial(_module, policy_folder(tmp_path / "policy"), reward=SolvedTwo(), **options),
+        partial(task_data, size=8, batch_size=4),
+        make_callbacks=lambda: (StreakFilter(k=1, probe_fraction=0.5), DownSampleRollouts("max_variance", keep=2)),
+        max_epochs=2,
+    )
     compared = [
         name for name in results[0]["metrics"] if name.startswith(("filter/", "down_sample/", "train/engine_k"))
     ]

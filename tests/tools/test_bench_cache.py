@@ -1,10 +1,5 @@
 """The benchmark of look-ups in a cache."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
@@ -13,8 +8,6 @@ import pytest
 from streakline.cache.index import FuzzyIndex
 from streakline.cache.tokens import call_tokens
 
-ROOT = Path(__file__).resolve().parents[2]
-BENCH = ROOT / "tools" / "bench"
 FIGURES = {
     "exact_p50_us_41k",
     "fuzzy_p50_us_41k",
@@ -32,8 +25,7 @@ FIGURES = {
 
 
 @pytest.fixture
-def bench(load_tool, monkeypatch):
-    monkeypatch.syspath_prepend(BENCH)
+def bench(load_tool):
     return load_tool("bench/cache")
 
 
@@ -72,19 +64,10 @@ def test_questions_are_near_recorded_calls_but_not_recorded(bench):
     assert sum(nearest_id(corpus, question, 0.6) is not None for question in questions) > 20
 
 
-def test_a_small_run_reports_every_figure(tmp_path):
-    done = subprocess.run(
-        [sys.executable, BENCH / "cache.py", "--small", "--json", tmp_path / "f.json", "--picture", tmp_path / "f.png"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    figures = json.loads((tmp_path / "f.json").read_text())["figures"]
+def test_a_small_run_reports_every_figure(run_bench, tmp_path):
+    figures, printed = run_bench("cache", "--small", "--picture", tmp_path / "f.png")
     assert set(figures) == FIGURES
     assert figures["recall_at_1_1m"] == 1
     assert all(value > 0 for name, value in figures.items() if name != "fuzzy_latency_slope")
-    assert "100,000,000 entries, extrapolated and not measured" in done.stdout
+    assert "100,000,000 entries, extrapolated and not measured" in printed
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")

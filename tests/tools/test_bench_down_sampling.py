@@ -1,11 +1,6 @@
 """The benchmark of what down-sampling keeps of an update."""
 
-import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,8 +11,6 @@ from streakline.data.rows import TrainingRow
 from streakline.policy.config import PolicyConfig
 from streakline.policy.load import load_policy
 from streakline.types import Group, Message, Role, Sample, Termination, Trajectory, Turn
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _trajectory(reward):
@@ -77,20 +70,10 @@ def test_inner_products_are_those_of_the_gradients(load_tool, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_small_run_reports_every_figure(tmp_path):
-    command = [sys.executable, ROOT / "tools" / "bench" / "down_sampling.py", "--json", tmp_path / "out.json"]
-    done = subprocess.run(
-        [*map(str, command), "--tasks", "6", "--samples", "4", "--keep", "2", "--draws", "4"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    figures = json.loads((tmp_path / "out.json").read_text())["figures"]
+def test_a_small_run_reports_every_figure(run_bench):
+    figures, printed = run_bench("down_sampling", "--tasks", 6, "--samples", 4, "--keep", 2, "--draws", 4)
     assert figures["shaped_groups_with_contrast"] > 0
     for rule in ("max_variance", "random", "max_reward"):
         assert -1 <= figures[f"shaped_{rule}_all_cosine"] <= 1
     assert figures["shaped_max_variance_all_variance_kept"] >= 1
-    assert "| reward `shaped`: rule |" in done.stdout
+    assert "| reward `shaped`: rule |" in printed

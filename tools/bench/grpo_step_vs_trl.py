@@ -34,7 +34,8 @@ import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from matplotlib.figure import Figure
 from torch.utils.data import DataLoader, Dataset
-from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoTokenizer
+from update_only import make_model
 
 from streakline.data.tasks import TaskDataModule
 from streakline.errors import ConfigError, StreaklineError
@@ -98,22 +99,11 @@ class Clock(Callback):
 
 def write_model(folder: Path, *, hidden: int = 256, layers: int = 6, vocabulary: int = VOCABULARY) -> None:
     """Save a model with random weights, and a tokenizer whose ids it understands."""
-    torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(TOKENIZER)
-    config = Qwen3Config(
-        vocab_size=vocabulary,
-        hidden_size=hidden,
-        intermediate_size=3 * hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=hidden // 64,
-        num_key_value_heads=max(hidden // 128, 1),
-        head_dim=64,
-        max_position_embeddings=4096,
-        tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    Qwen3ForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    model = make_model(hidden, layers, vocabulary)
+    for config in (model.config, model.generation_config):
+        config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

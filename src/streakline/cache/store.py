@@ -129,20 +129,13 @@ class CacheStore:
 
     def set_tool(self, name: str, record: ToolRecord) -> None:
         """Enter what is known of a tool, in place of what was."""
-        self.update_tools(lambda _: {name: record})
+        with self._transaction():
+            self._enter_tools({name: record})
 
     def update_tools(self, change: Callable[[dict[str, ToolRecord]], Mapping[str, ToolRecord]]) -> None:
         """Enter the records that `change` gives for those that are known, with no other writer in between."""
         with self._transaction():
-            known = self.tools()
-            digest = int(self._meta("digest"), 16)
-            for name, record in change(known).items():
-                text, new = tool_text(name), _record_text(record)
-                old = known.get(json.loads(text))
-                digest += _tool_digest(text, new) - (_tool_digest(text, _record_text(old)) if old else 0)
-                values = text, new, text_checksum(text, new)
-                self._connection.execute("INSERT OR REPLACE INTO tools VALUES (?, ?, ?)", values)
-            write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
+            self._enter_tools(change(self.tools()))
 
     def exact(self, key: bytes) -> Entry | None:
         """Find the result recorded under an exact key; of several the first in order."""
@@ -229,6 +222,16 @@ class CacheStore:
         digest += sum(_tool_digest(tool_text(name), _record_text(record)) for name, record in self.tools().items())
         if f"{digest % _MODULUS:064x}" != self.digest():
             raise damaged(self.path, "rows that its digest doesn't count")
+
+    def _enter_tools(self, records: Mapping[str, ToolRecord]) -> None:
+        digest = int(self._meta("digest"), 16)
+        for name, record in records.items():
+            text, new = tool_text(name), _record_text(record)
+            old = self._fetch("SELECT record FROM tools WHERE name = ?", text)
+            digest += _tool_digest(text, new) - (_tool_digest(text, old[0][0]) if old else 0)
+            values = text, new, text_checksum(text, new)
+            self._connection.execute("INSERT OR REPLACE INTO tools VALUES (?, ?, ?)", values)
+        write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
 
     def _count(self, row: Row, stored: StoredRow) -> int:
         """Count a result that is there; gives the change of the digest."""
