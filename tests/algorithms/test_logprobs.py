@@ -2,7 +2,17 @@ import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    LlamaConfig,
+    OPTConfig,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from streakline.algorithms.logprobs import token_logprobs
 
@@ -23,23 +33,24 @@ def _qwen(**options):
     return Qwen3ForCausalLM(Qwen3Config(**SHAPE, **options)).eval()
 
 
+_REAL = torch.arange(9) < torch.tensor([[9], [6], [4]])
+
+
 def _batch():
     generator = torch.Generator().manual_seed(1)
     input_ids = torch.randint(1, 61, (3, 9), generator=generator)
-    lengths = torch.tensor([9, 6, 4])
-    attention_mask = torch.arange(9) < lengths.unsqueeze(1)
-    loss_mask = attention_mask & (torch.rand(3, 9, generator=generator) > 0.4)
+    loss_mask = _REAL & (torch.rand(3, 9, generator=generator) > 0.4)
     loss_mask[:, 0] = False
-    return {"input_ids": input_ids, "attention_mask": attention_mask, "loss_mask": loss_mask}
+    return {"input_ids": input_ids, "loss_mask": loss_mask}
 
 
-def _oracle(model, input_ids, attention_mask, loss_mask, temperature=1.0, barred=None):
+def _oracle(model, input_ids, loss_mask, temperature=1.0, barred=None):
     """Each row alone, without padding, by numpy."""
     token, places = barred or (0, torch.zeros_like(loss_mask))
     result = np.zeros(input_ids.shape)
     entropy = np.zeros(input_ids.shape)
     for row in range(len(input_ids)):
-        length = int(attention_mask[row].sum())
+        length = int(_REAL[row].sum())
         with torch.no_grad():
             logits = model(input_ids=input_ids[row : row + 1, :length]).logits[0].double().numpy() / temperature
         for column in range(1, length):
@@ -92,7 +103,7 @@ def test_gradients_equal_those_of_full_logits_however_they_are_chunked():
         return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
 
     def full(model):
-        logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits[:, :-1]
+        logits = model(input_ids=batch["input_ids"], attention_mask=_REAL).logits[:, :-1]
         picked = logits.log_softmax(-1).gather(-1, batch["input_ids"][:, 1:, None]).squeeze(-1)
         return picked[batch["loss_mask"][:, 1:]]
 
@@ -122,6 +133,39 @@ def test_a_soft_cap_on_logits_is_honoured(cap):
     scores = token_logprobs(model, **batch)
 
     np.testing.assert_allclose(scores.logprobs.detach().numpy(), _oracle(model, **batch)[0], atol=2e-6)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        LlamaConfig(**SHAPE),
+        Gemma2Config(**SHAPE, sliding_window=3),
+        GPT2Config(vocab_size=61, n_embd=32, n_layer=2, n_head=2, n_positions=16),
+        OPTConfig(vocab_size=61, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=2),
+        BloomConfig(vocab_size=61, hidden_size=32, n_layer=2, n_head=2),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_what_stands_in_the_padding_changes_nothing(config, attention):
+    torch.manual_seed(0)
+    options = {} if config.model_type == "bloom" else {"attn_implementation": attention}  # Bloom has but one
+    model = AutoModelForCausalLM.from_config(config, **options).eval()
+    batch = _batch()
+    batch["input_ids"] = batch["input_ids"].masked_fill(~_REAL, 1)
+    garbage = batch | {"input_ids": batch["input_ids"].masked_fill(~_REAL, 60)}
+
+    def scored(batch):
+        model.zero_grad()
+        logprobs = token_logprobs(model, **batch).logprobs
+        logprobs.sum().backward()
+        return logprobs.detach().numpy(), [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    logprobs, gradients = scored(batch)
+
+    np.testing.assert_allclose(logprobs, _oracle(model, **batch)[0], atol=2e-6)
+    for one, other in zip(gradients, scored(garbage)[1], strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_works_under_lora_and_sees_the_adapter():

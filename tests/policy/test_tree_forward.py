@@ -19,13 +19,15 @@ FAMILIES = ["qwen3", "qwen2", "llama", "smollm2"]
 TINY = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
 
 
-def _batch(rows, seed=0):
-    """Padded rows, of which a random part is trained."""
+def _batch(rows, seed=0, start=None):
+    """Padded rows, of which a random part is trained, or everything from a column on."""
     ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
     real = torch.arange(ids.shape[1]) < torch.tensor([[len(row)] for row in rows])
     trained = real & (torch.rand(ids.shape, generator=torch.Generator().manual_seed(seed)) > 0.5)
     trained[:, 0] = False
-    return {"input_ids": ids, "attention_mask": real, "loss_mask": trained}
+    if start is not None:
+        trained = real & (torch.arange(ids.shape[1]) >= start)
+    return {"input_ids": ids, "loss_mask": trained}
 
 
 def _scored(model, batch, tree=None, **options):
@@ -81,8 +83,7 @@ def test_a_tree_gives_what_padded_rows_give_in_single_precision(family):
 def test_a_trained_token_that_rows_share_is_scored_once():
     model, rows = tiny_model(), _group()
     enable_trees(model)
-    batch = _batch(rows)
-    batch["loss_mask"] = batch["attention_mask"] & (torch.arange(batch["input_ids"].shape[1]) >= 150)
+    batch = _batch(rows, start=150)
     scored = []
     model.lm_head.register_forward_hook(lambda _module, inputs, _output: scored.append(len(inputs[0])))
     tree = build_tree(rows)
@@ -95,8 +96,7 @@ def test_a_trained_token_that_rows_share_is_scored_once():
 def test_a_barred_token_stays_barred_in_its_own_row():
     model, rows = tiny_model(), _group()
     enable_trees(model)
-    batch = _batch(rows)
-    batch["loss_mask"] = batch["attention_mask"] & (torch.arange(batch["input_ids"].shape[1]) >= 150)
+    batch = _batch(rows, start=150)
     places = torch.zeros_like(batch["loss_mask"])
     places[::2, 150:154] = True  # in other rows the same shared token is not barred
 

@@ -59,7 +59,7 @@ def test_inner_products_are_those_of_the_gradients(load_tool, tmp_path):
         model.zero_grad()
         ids, mask = torch.tensor([row.sample.token_ids]), torch.tensor([row.sample.loss_mask])
         token_logprobs(
-            model, input_ids=ids, attention_mask=torch.ones_like(mask), loss_mask=mask
+            model, input_ids=ids, loss_mask=mask
         ).logprobs.sum().backward()
         gradients.append([parameter.grad.double().clone() for parameter in model.parameters()])
 

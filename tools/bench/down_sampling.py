@@ -88,9 +88,7 @@ def inner_products(model: nn.Module, rows: Sequence[TrainingRow]) -> torch.Tenso
     gradients = torch.empty(len(rows), sum(parameter.numel() for parameter in parameters))
     for index, row in enumerate(rows):
         batch = collate_rows([row], pad_id=0)
-        scores = token_logprobs(
-            model, input_ids=batch.input_ids, attention_mask=batch.attention_mask, loss_mask=batch.loss_mask
-        )
+        scores = token_logprobs(model, input_ids=batch.input_ids, loss_mask=batch.loss_mask)
         torch.cat(
             [part.flatten() for part in torch.autograd.grad(scores.logprobs.sum(), parameters)], out=gradients[index]
         )

@@ -166,7 +166,6 @@ def update(
         logprobs = token_logprobs(
             model,
             input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
             loss_mask=batch.loss_mask,
             tree=part.tree,
         ).logprobs

@@ -46,7 +46,6 @@ def token_logprobs(
     model: nn.Module,
     *,
     input_ids: torch.Tensor,
-    attention_mask: torch.Tensor,
     loss_mask: torch.Tensor,
     temperature: float = 1.0,
     barred: tuple[int, torch.Tensor] | None = None,
@@ -54,6 +53,9 @@ def token_logprobs(
     chunk: int = 2048,
 ) -> TokenLogprobs:
     """Score the tokens of right-padded [B, T] rows where `loss_mask` is True; nothing predicts the first column.
+
+    Padding stands to the right of what is scored, where causal attention never looks. So no mask is given to the model:
+    with one, torch's kernels compute all pairs of tokens in place of half of them.
 
     `model` is a `CausalLM`. `temperature` divides the logits, as it did when the tokens were sampled. `barred` is a
     token and the places, [B, T] bool, in which it could not be drawn. The logits of `chunk` tokens exist at once.
@@ -66,7 +68,7 @@ def token_logprobs(
     """
     is_barred = torch.zeros_like(loss_mask)[loss_mask] if barred is None else barred[1][loss_mask]  # [M]
     if tree is None:
-        inputs: dict[str, object] = {"input_ids": input_ids, "attention_mask": attention_mask}
+        inputs: dict[str, object] = {"input_ids": input_ids}
         predictors, targets = loss_mask.flatten().nonzero()[:, 0] - 1, input_ids[loss_mask]
     else:
         # A mask of four dimensions is handed on as it is; the attention function looks at the tree instead.

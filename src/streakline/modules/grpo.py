@@ -285,7 +285,6 @@ class GRPOModule(AgentModule):
         return token_logprobs(
             model,
             input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
             loss_mask=batch.loss_mask,
             temperature=self.sampling.temperature,
             barred=barred,

@@ -128,7 +128,6 @@ class SFTModule(AgentModule):
         scores = token_logprobs(
             self.policy,
             input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
             loss_mask=scored,
             tree=tree_of_batch(batch, cost=self._tree_cost),
         )

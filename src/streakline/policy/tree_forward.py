@@ -71,9 +71,7 @@ def _problem_of_forward(model: torch.nn.Module, network: PreTrainedModel) -> str
     real = columns < torch.tensor([[len(row)] for row in rows], device=device)
 
     def score(tree: PrefixTree | None) -> torch.Tensor:
-        return token_logprobs(
-            model, input_ids=ids, attention_mask=real, loss_mask=real & (columns > 0), tree=tree
-        ).logprobs
+        return token_logprobs(model, input_ids=ids, loss_mask=real & (columns > 0), tree=tree).logprobs
 
     tree = build_tree(rows).to(device)
     devices = [device] if device.type == "cuda" else []
