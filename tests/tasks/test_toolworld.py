@@ -6,6 +6,7 @@ from tests.fixtures.toolworld_values import calls_of, owned_values
 from streakline.environment.replay import gold_outcomes, replay
 from streakline.errors import ConfigError
 from streakline.tasks.toolworld import HABITS, KINDS, ToolWorldTaskSet
+from streakline.tasks.toolworld.catalogue import tools_of
 from streakline.tasks.toolworld.phrases import PHRASES
 from streakline.tasks.toolworld.values import owner
 
@@ -118,6 +119,17 @@ def test_tools_are_those_needed_and_distractors():
         assert len(shown) == len(needed) + 3
 
 
+def test_an_agent_with_fixed_tools_sees_all_of_its_simulators_but_what_is_withheld():
+    for task in ToolWorldTaskSet(60, split="train", user_turns=(1, 2, 3), distractors="simulators"):
+        shown = [schema.name for schema in task.tools]
+        revealed = {schema.name for schemas in task.revealed_tools.values() for schema in schemas}
+        assert len(set(shown)) == len(shown)
+        assert not revealed & set(shown)
+        everything = {name for simulator in task.simulators for name in tools_of(simulator)}
+        assert set(shown) <= everything
+        assert len(everything - set(shown)) == (task.kind in {"late_tool", "missing_tool"})
+
+
 def test_a_tool_that_comes_late_is_not_shown_before():
     for task in ToolWorldTaskSet(40, split="train", kinds=["late_tool"], user_turns=(2, 3)):
         (tool,) = task.revealed_tools[1]
@@ -177,6 +189,7 @@ def test_long_schemas_are_the_benchmarks_own():
         ({"levels": (5,)}, "Expected `levels`"),
         ({"user_turns": ()}, "Expected `user_turns`"),
         ({"distractors": -1}, "Expected `distractors`"),
+        ({"distractors": "all"}, "Expected `distractors` to be at least 0 or 'simulators', but got 'all'"),
         ({"schema": "medium"}, "Expected `schema`"),
         ({"size": -1}, "Expected `size`"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from streakline.tasks.toolworld.catalogue import (
     TOOLWORLD_SIMULATORS,
@@ -22,6 +23,8 @@ from streakline.tasks.toolworld.values import Values
 from streakline.tasks.toolworld.vehicle import VEHICLE_KINDS
 from streakline.tasks.toolworld.withheld import WITHHELD_KINDS
 from streakline.types import JSON, Message, Role, Task
+
+Distractors: TypeAlias = "int | Literal['simulators']"
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
@@ -44,7 +47,7 @@ def draw_task(
     kind: Kind,
     values: Values,
     user_turns: Sequence[int],
-    distractors: int,
+    distractors: Distractors,
     schema: SchemaLength,
 ) -> Task:
     """Draw a request of a kind and, up to one of the numbers of user turns, others that may follow it.
@@ -98,18 +101,21 @@ def _called(drafts: Iterable[Draft]) -> list[str]:
     return [call.name for draft in drafts for steps in draft.gold for calls in steps for call in calls]
 
 
-def _choose_tools(drafts: Sequence[Draft], values: Values, *, distractors: int) -> list[str]:
+def _choose_tools(drafts: Sequence[Draft], values: Values, *, distractors: Distractors) -> list[str]:
     """Names of the tools shown from the start, shuffled. There is at least one, also where it must be withheld."""
     withheld = drafts[0].withheld
     needed = [name for name in dict.fromkeys(_called(drafts)) if name != withheld]
-    count = max(distractors, 1 if withheld else 0)
     near_simulators = dict.fromkeys(simulator_of(name) for name in (*needed, *([withheld] if withheld else [])))
     taken = {*needed, withheld}
     near = [name for simulator in near_simulators for name in tools_of(simulator) if name not in taken]
-    chosen = values.rng.sample(near, min(len(near), (count + 1) // 2))
-    taken.update(chosen)
-    far = [name for name in tool_catalogue("short") if name not in taken]
-    chosen += values.rng.sample(far, min(len(far), count - len(chosen)))
+    if distractors == "simulators":
+        chosen = near
+    else:
+        count = max(distractors, 1 if withheld else 0)
+        chosen = values.rng.sample(near, min(len(near), (count + 1) // 2))
+        taken.update(chosen)
+        far = [name for name in tool_catalogue("short") if name not in taken]
+        chosen += values.rng.sample(far, min(len(far), count - len(chosen)))
     shown = needed + chosen
     values.rng.shuffle(shown)
     return shown

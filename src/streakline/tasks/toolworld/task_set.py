@@ -11,7 +11,7 @@ from typing import Literal, final
 from streakline.errors import ConfigError
 from streakline.tasks.base import TaskSet
 from streakline.tasks.toolworld.catalogue import SchemaLength
-from streakline.tasks.toolworld.draw import KINDS, draw_task, level_of
+from streakline.tasks.toolworld.draw import KINDS, Distractors, draw_task, level_of
 from streakline.tasks.toolworld.kinds import Kind
 from streakline.tasks.toolworld.values import Values
 from streakline.types import JSON, Task
@@ -39,7 +39,8 @@ class ToolWorldTaskSet(TaskSet):
             one.
         user_turns: Numbers of user turns to draw from. A kind that takes fewer is followed by easy requests.
         distractors: Tools shown beyond those needed, about half of them of the same simulators; None = 2 with short
-            schemas, 8 with long ones.
+            schemas, 8 with long ones. `simulators` = all others of the simulators that the task
+            needs, as agents with fixed tools have.
         schema: `long` = the benchmark's own descriptions; `short` = a sentence a tool.
 
     Raises:
@@ -55,13 +56,15 @@ class ToolWorldTaskSet(TaskSet):
         kinds: Sequence[str] | None = None,
         levels: Sequence[int] = (1, 2, 3, 4),
         user_turns: Sequence[int] = (1, 2),
-        distractors: int | None = None,
+        distractors: int | Literal["simulators"] | None = None,
         schema: Literal["short", "long"] = "short",
     ) -> None:
         _check(split in _SPLITS, "split", f"one of {', '.join(_SPLITS)}", split)
         _check(schema in _DISTRACTORS, "schema", "short or long", schema)
         _check(size >= 0, "size", "at least 0", size)
-        _check(distractors is None or distractors >= 0, "distractors", "at least 0", distractors)
+        named = distractors is None or distractors == "simulators"
+        known = named or (isinstance(distractors, int) and distractors >= 0)
+        _check(known, "distractors", "at least 0 or 'simulators'", distractors)
         _check(bool(levels) and set(levels) <= {1, 2, 3, 4}, "levels", "some of 1, 2, 3, 4", levels)
         _check(bool(user_turns) and set(user_turns) <= {1, 2, 3}, "user_turns", "some of 1, 2, 3", user_turns)
         self._size = size
@@ -69,7 +72,7 @@ class ToolWorldTaskSet(TaskSet):
         self._schema = schema
         self._levels = sorted(set(levels))
         self._user_turns = tuple(sorted(set(user_turns)))
-        self._distractors = _DISTRACTORS[schema] if distractors is None else distractors
+        self._distractors: Distractors = _DISTRACTORS[schema] if distractors is None else distractors
         self._kinds = self._select_kinds(kinds)
         # `dictated_share` is an option of the tasks in tools/base_tasks, whose ids are made in the same way.
         defaults: dict[str, JSON] = {
