@@ -22,6 +22,7 @@ import torch
 # TRL imports vLLM where it is installed; no loss needs it.
 sys.modules["vllm"] = None  # type: ignore[assignment]
 import trl  # noqa: E402
+from trl.rewards import get_soft_overlong_punishment  # noqa: E402
 from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: E402
 
 SEED = 1
@@ -32,8 +33,11 @@ TOOL_RESULTS = ((0, 2), (0, 3), (2, 1))
 CLIP_LOW, CLIP_HIGH = 0.2, 0.28
 MAX_COMPLETION_LENGTH = 8
 # Each a loss of TRL's; `gspo` is its `grpo` with ratios of whole sequences, `truncated` its `dapo` with the correction
-# between engine and policy, cut at a cap.
-LOSSES = ("grpo", "dapo", "dr_grpo", "bnpo", "gspo", "cispo", "truncated")
+# between engine and policy, cut at a cap, `entropy` its `dapo` with a bonus for entropy.
+LOSSES = ("grpo", "dapo", "dr_grpo", "bnpo", "gspo", "cispo", "truncated", "entropy")
+ENTROPY_COEF = 0.2
+# TRL's own overlong punishment, by (longest completion, tokens over which it grows, completion).
+OVERLONG = ((10, 4, 6), (10, 4, 7), (10, 4, 8), (10, 4, 10), (10, 4, 40), (100, 20, 93))
 ENGINE_CAP = 1.3
 # A mean over a sequence moves less than the ratio of a token.
 GSPO_CLIP_LOW, GSPO_CLIP_HIGH = 0.04, 0.05
@@ -64,19 +68,25 @@ def draw_inputs() -> Tensors:
         "completion_mask": (torch.arange(shape[1]) < torch.tensor(LENGTHS)[:, None]).long(),
         "tool_mask": tool_mask,
         "logprobs_engine": logprobs + 1.2 * (uniform() - 0.5),
+        "entropy": 3.0 * uniform(),
     }
 
 
-def bare_trainer(logprobs: torch.Tensor, *, loss: str, kl_coef: float, micro_batches: int) -> GRPOTrainer:
+def bare_trainer(
+    logprobs: torch.Tensor, *, entropy: torch.Tensor, loss: str, kl_coef: float, micro_batches: int
+) -> GRPOTrainer:
     """A trainer that can compute its loss and nothing else."""
     trainer = GRPOTrainer.__new__(GRPOTrainer)
     trainer.args = SimpleNamespace(use_bias_correction_kl=False, delta=None, steps_per_generation=micro_batches)
     trainer.accelerator = SimpleNamespace(
-        num_processes=1, gather=lambda value: value, reduce=lambda value, reduction: value
+        num_processes=1,
+        sync_gradients=False,
+        gather=lambda value: value,
+        reduce=lambda value, reduction: value,
     )
     trainer.model = SimpleNamespace(training=True)
     trainer.current_gradient_accumulation_steps = micro_batches
-    trainer.loss_type = {"gspo": "grpo", "truncated": "dapo"}.get(loss, loss)
+    trainer.loss_type = {"gspo": "grpo", "truncated": "dapo", "entropy": "dapo"}.get(loss, loss)
     trainer.beta = kl_coef
     trainer.epsilon_low, trainer.epsilon_high = CLIP_LOW, CLIP_HIGH
     if loss == "gspo":
@@ -88,12 +98,13 @@ def bare_trainer(logprobs: torch.Tensor, *, loss: str, kl_coef: float, micro_bat
     trainer.importance_sampling_level = "sequence" if loss == "gspo" else "token"
     trainer.top_entropy_quantile = 1.0
     trainer.off_policy_mask_threshold = None
-    trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = False
+    trainer.aux_loss_enabled = trainer.use_adaptive_entropy = False
+    trainer._entropy_bonus_enabled, trainer.entropy_coef = loss == "entropy", ENTROPY_COEF
     trainer.use_vllm = trainer.vllm_importance_sampling_correction = loss == "truncated"
     trainer._metrics = {"train": defaultdict(list)}
     trainer._get_per_token_logps_and_entropies = lambda *_args, **_options: (
         logprobs,
-        torch.zeros_like(logprobs),
+        entropy,
         None,
     )
     return trainer
@@ -108,7 +119,8 @@ def trl_loss(tensors: Tensors, *, loss: str, kl_coef: float, split: list[list[in
     engine_ratio = ((tensors["logprobs_old"] - tensors["logprobs_engine"]) * mask).exp().clamp(max=ENGINE_CAP)
     values = []
     for rows in split:
-        trainer = bare_trainer(logprobs[rows], loss=loss, kl_coef=kl_coef, micro_batches=len(split))
+        options = {"loss": loss, "kl_coef": kl_coef, "micro_batches": len(split)}
+        trainer = bare_trainer(logprobs[rows], entropy=tensors["entropy"][rows], **options)
         inputs = {
             "prompt_ids": torch.zeros((len(rows), 1), dtype=torch.int64),
             "prompt_mask": torch.ones((len(rows), 1), dtype=torch.int64),
@@ -146,10 +158,14 @@ def main() -> None:
         "gspo_clip_low": GSPO_CLIP_LOW,
         "gspo_clip_high": GSPO_CLIP_HIGH,
         "engine_cap": ENGINE_CAP,
+        "entropy_coef": ENTROPY_COEF,
+        "overlong": [[*case, get_soft_overlong_punishment(*case[:2])([[1] * case[2]])[0]] for case in OVERLONG],
         "inputs": {name: tensor.tolist() for name, tensor in tensors.items()},
         "cases": [
             trl_loss(tensors, loss=loss, kl_coef=kl_coef, split=split)
             for loss, kl_coef, split in product(LOSSES, KL_COEFS, SPLITS)
+            # TRL's bonus is a mean over each micro-batch, so that it depends on how a step is split.
+            if loss != "entropy" or len(split) == 1
         ],
     }
     sys.stdout.write(json.dumps(reference, indent=1) + "\n")

@@ -124,6 +124,24 @@ def test_the_head_runs_only_where_a_token_is_trained():
     assert sum(rows) == int(batch["loss_mask"].sum())
 
 
+@pytest.mark.parametrize("chunk", [2048, 2])
+def test_entropy_has_a_gradient_where_it_is_asked_for(chunk):
+    model, batch = _qwen(), _batch()
+    places = torch.zeros_like(batch["loss_mask"])
+    options = {"temperature": 0.7, "barred": (7, places), "chunk": chunk}
+
+    plain = token_logprobs(model, **batch, **options)
+    entropy = token_logprobs(model, **batch, **options, entropy_gradient=True).entropy
+    (found,) = torch.autograd.grad(entropy.sum(), model.model.embed_tokens.weight)
+
+    probabilities = (model(input_ids=batch["input_ids"]).logits[:, :-1] / 0.7).softmax(-1)
+    each = torch.distributions.Categorical(probs=probabilities).entropy()
+    (expected,) = torch.autograd.grad(each[batch["loss_mask"][:, 1:]].sum(), model.model.embed_tokens.weight)
+    assert not plain.entropy.requires_grad
+    torch.testing.assert_close(plain.entropy, entropy.detach())
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("cap", [0.05, 30.0])
 def test_a_soft_cap_on_logits_is_honoured(cap):
     torch.manual_seed(0)

@@ -17,7 +17,18 @@ def _inputs(seed=0, rows=2, columns=4):
 
 
 def _numpy_oracle(
-    logprobs, old, advantages, mask, weights, low, high, reference=None, kl_coef=0.0, surrogate="ppo", correction=None
+    logprobs,
+    old,
+    advantages,
+    mask,
+    weights,
+    low,
+    high,
+    reference=None,
+    kl_coef=0.0,
+    surrogate="ppo",
+    correction=None,
+    bonus=0.0,
 ):
     """Token by token, as the formulas are written in the papers."""
     total = 0.0
@@ -37,7 +48,7 @@ def _numpy_oracle(
         if reference is not None:
             difference = reference[row, column] - logprobs[row, column]
             objective -= kl_coef * (np.exp(difference) - difference - 1)
-        total -= weights[row] * objective
+        total -= weights[row] * (objective + (bonus[row, column] if np.ndim(bonus) else bonus))
     return total
 
 
@@ -59,6 +70,8 @@ def test_equals_the_formula_written_out(low, high, surrogate):
         logprobs_reference=reference,
         kl_coef=0.15,
         surrogate=surrogate,
+        entropy=-2.0 * old,
+        entropy_coef=0.3,
         logprobs_engine=engine,
         engine_correction="truncated",
         engine_cap=0.95,
@@ -69,7 +82,9 @@ def test_equals_the_formula_written_out(low, high, surrogate):
     parts = [tensor.numpy().astype(np.float64) for tensor in (logprobs, old, advantages, MASK, weights, reference)]
     logprobs, old, advantages, mask, weights, reference = parts
     assert float(loss) == pytest.approx(
-        _numpy_oracle(logprobs, old, advantages, mask, weights, low, high, reference, 0.15, surrogate, correction),
+        _numpy_oracle(
+            logprobs, old, advantages, mask, weights, low, high, reference, 0.15, surrogate, correction, -0.6 * old
+        ),
         rel=1e-5,
     )
 

@@ -16,7 +16,7 @@ MASK = (INPUTS["completion_mask"] * INPUTS["tool_mask"]).bool()
 WHOLE, PAIRS, SINGLE_ROWS = [[0, 1, 2, 3]], [[0, 1], [2, 3]], [[0], [1], [2], [3]]
 WITH_AN_EMPTY_ROW = [[0, 1, 2, 3, 4]]
 # What TRL's losses are called here: the normaliser, and options of the loss.
-NORMALISER = {"gspo": "grpo", "cispo": "dapo", "truncated": "dapo"}
+NORMALISER = {"gspo": "grpo", "cispo": "dapo", "truncated": "dapo", "entropy": "dapo"}
 OPTIONS = {
     "gspo": {
         "surrogate": "gspo",
@@ -24,6 +24,7 @@ OPTIONS = {
         "clip_high": REFERENCE["gspo_clip_high"],
     },
     "cispo": {"surrogate": "cispo", "clip_low": 1.0},
+    "entropy": {"entropy": FLOATS["entropy"], "entropy_coef": REFERENCE["entropy_coef"]},
     "truncated": {
         "logprobs_engine": FLOATS["logprobs_engine"],
         "engine_correction": "truncated",
@@ -96,6 +97,14 @@ def test_loss_and_gradient_equal_trls(loss, kl_coef, split):
     # These mean the same in TRL: `dapo` and `cispo` divide by the trained tokens of the whole step, the others by the
     # number of sequences, which TRL's equally large micro-batches preserve.
     _assert_equal(_streakline(loss, kl_coef, split), _trl(loss, kl_coef, split))
+
+
+@pytest.mark.parametrize("kl_coef", [0.0, 0.04])
+def test_the_entropy_bonus_equals_trls_in_an_undivided_step(kl_coef):
+    # TRL's is a mean over each micro-batch; here it depends on no split.
+    _assert_equal(_streakline("entropy", kl_coef, WHOLE), _trl("entropy", kl_coef, WHOLE))
+    assert _streakline("entropy", kl_coef, SINGLE_ROWS)[0] == pytest.approx(_streakline("entropy", kl_coef, WHOLE)[0])
+    assert _trl("entropy", kl_coef, WHOLE)[0] != pytest.approx(_trl("dapo", kl_coef, WHOLE)[0], abs=0.01)
 
 
 @pytest.mark.parametrize("kl_coef", [0.0, 0.04])

@@ -346,6 +346,21 @@ def test_a_penalty_keeps_the_policy_near_its_start(folder, tmp_path):
     assert distances[1] < 0.5 * distances[0]
 
 
+def test_a_bonus_for_entropy_is_all_that_moves_a_policy_without_contrast(folder, tmp_path):
+    steps = []
+    for entropy_coef in (0.0, 1.0):
+        config = _config(entropy_coef=entropy_coef, drop_zero_variance_groups=False)
+        module = grpo_module(folder, lr=0.01, reward=ConstantReward(1.0), grpo=config)
+        steps.append(fit(module, task_data(), tmp_path, max_epochs=3).metrics)
+
+    still, moved = ([step["train/entropy"] for step in metrics] for metrics in steps)
+    assert still[0] == pytest.approx(moved[0])
+    most = math.log(module.policy.config.vocab_size)
+    assert most - moved[-1] < 0.2 * (most - moved[0])
+    assert steps[0][-1]["train/grad_norm"] == 0
+    assert steps[1][0]["train/loss"] == pytest.approx(-moved[0], rel=1e-5)
+
+
 def test_without_a_penalty_no_reference_is_kept(folder):
     module = grpo_module(folder)
     module.configure_model()

@@ -14,6 +14,7 @@ from streakline.modules.grpo_config import GRPOConfig
         ("clip_high", -0.1),
         ("engine_cap", 0.5),
         ("kl_coef", -1.0),
+        ("entropy_coef", -0.1),
         ("max_grad_norm", -1.0),
         ("micro_batch_tokens", 0),
         ("token_budget", 0),

@@ -41,6 +41,7 @@ def _two_turns():
 
 CASES = {
     "plain": {},
+    "entropy": {"grpo": {"entropy_coef": 0.3}},
     "reference": {"grpo": {"kl_coef": 0.5, "updates_per_rollout": 2}},
     "adapter": {"policy": {"lora": LoraConfig(r=4)}, "grpo": {"kl_coef": 0.5, "updates_per_rollout": 2}},
     "checkpointing": {"policy": {"gradient_checkpointing": True}},

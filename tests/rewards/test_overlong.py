@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 from tests.fixtures.tiny_agents import ConstantReward, task
 
@@ -7,6 +10,8 @@ from streakline.rewards.overlong import OverlongShaping
 from streakline.types import Message, Role, Sample, Termination, Trajectory, Turn
 
 END = 9
+TRL = json.loads((Path(__file__).parents[1] / "algorithms" / "trl_reference.json").read_text())["overlong"]
+"""What TRL gives (`tools/trl_reference.py`)."""
 
 
 def _trajectory(*lengths, truncated=False):
@@ -36,6 +41,13 @@ def test_the_punishment_is_that_of_the_equation(lengths, punishment):
     shaped = OverlongShaping(ConstantReward(1.0), max_tokens=10, buffer_tokens=4)
 
     assert shaped.score(task("a"), _trajectory(*lengths)) == pytest.approx(1.0 + punishment)
+
+
+@pytest.mark.parametrize(("longest", "buffer", "length", "punishment"), TRL)
+def test_the_punishment_is_that_of_trl(longest, buffer, length, punishment):
+    shaped = OverlongShaping(ConstantReward(0.0), max_tokens=longest, buffer_tokens=buffer)
+
+    assert shaped.score(task("a"), _trajectory(length)) == pytest.approx(punishment)
 
 
 def test_a_terminator_that_was_added_was_not_sampled():

@@ -37,7 +37,7 @@ class TokenLogprobs:
     logprobs: torch.Tensor
     """[B, T] float32 natural log-probabilities; carries the gradient."""
     entropy: torch.Tensor
-    """[B, T] float32 entropy in nats of the distribution that the token was drawn from; detached."""
+    """[B, T] float32 entropy in nats of the distribution that the token was drawn from; detached unless asked for."""
     is_argmax: torch.Tensor
     """[B, T] bool: whether the token is the likeliest one."""
 
@@ -50,6 +50,7 @@ def token_logprobs(
     temperature: float = 1.0,
     barred: tuple[int, torch.Tensor] | None = None,
     tree: PrefixTree | None = None,
+    entropy_gradient: bool = False,
     chunk: int = 2048,
 ) -> TokenLogprobs:
     """Score the tokens of right-padded [B, T] rows where `loss_mask` is True; nothing predicts the first column.
@@ -86,7 +87,14 @@ def token_logprobs(
     barred_id = None if barred is None else barred[0]
     parts = zip(*(torch.split(part, chunk) for part in (selected, targets, is_barred)), strict=True)
     values = [
-        _score(head, *part, barred_id=barred_id, temperature=temperature, recompute=len(targets) > chunk)
+        _score(
+            head,
+            *part,
+            barred_id=barred_id,
+            temperature=temperature,
+            entropy_gradient=entropy_gradient,
+            recompute=len(targets) > chunk,
+        )
         for part in parts
     ]
     logprobs, entropy, is_argmax = (torch.cat(parts) for parts in zip(*values, strict=True))
@@ -108,6 +116,7 @@ def _score(
     *,
     barred_id: int | None,
     temperature: float,
+    entropy_gradient: bool,
     recompute: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Values of one chunk: [N] log-probabilities, entropies and argmax flags; [N] `places` of the barred token."""
@@ -120,9 +129,9 @@ def _score(
         if barred_id is not None:
             logits[places, barred_id] = _BARRED
         logprobs = torch.log_softmax(logits, dim=-1)
-        with torch.no_grad():
-            entropy = -logprobs.exp().mul_(logprobs).sum(-1)
-            is_argmax = logprobs.argmax(-1) == targets
+        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
+            entropy = -(logprobs.exp() * logprobs).sum(-1)
+        is_argmax = logprobs.detach().argmax(-1) == targets
         return logprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy, is_argmax
 
     if recompute and torch.is_grad_enabled():

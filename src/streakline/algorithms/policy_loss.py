@@ -1,9 +1,9 @@
 """The surrogate losses of GRPO and its relatives, as a sum over tokens that carry their own weight.
 
 PPO's clipped objective (arXiv 1707.06347, equation 7) with the upper bound free of the lower (clip-higher, DAPO, arXiv
-2503.14476, equation 10), GSPO's and CISPO's in its place, and an optional penalty on the distance to a reference policy
-(GRPO, arXiv 2402.03300, equation 3). Other relatives differ in the weights (`algorithms/normaliser.py`) and the
-advantages only.
+2503.14476, equation 10), GSPO's and CISPO's in its place, an optional penalty on the distance to a reference policy
+(GRPO, arXiv 2402.03300, equation 3), and an optional bonus for entropy (PPO, equation 9). Other relatives differ in the
+weights (`algorithms/normaliser.py`) and the advantages only.
 """
 
 from __future__ import annotations
@@ -54,16 +54,18 @@ def policy_loss(
     logprobs_reference: torch.Tensor | None = None,
     kl_coef: float = 0.0,
     kl_estimator: KLEstimator = "k3",
+    entropy: torch.Tensor | None = None,
+    entropy_coef: float = 0.0,
     logprobs_engine: torch.Tensor | None = None,
     engine_correction: EngineCorrection = "none",
     engine_cap: float = 2.0,
 ) -> tuple[torch.Tensor, PolicyLossSums]:
-    """Sum over trained tokens of weight * (-correction * min(ratio * A, clip(ratio) * A) + kl_coef * KL).
+    """Sum over tokens of weight * (-correction * min(ratio * A, clip(ratio) * A) + kl_coef * KL - entropy_coef * H).
 
-    Log-probabilities and mask are [B, T], one sample a row; advantages and weights [B]: a weight is 1 / the loss's
-    normaliser over the whole step, so the scalar that this gives is to be summed over micro-batches. The ratio is
-    clipped to [1 - clip_low, 1 + clip_high]. Without `logprobs_reference` there is no penalty, without
-    `logprobs_engine` no correction. The sums are detached.
+    Log-probabilities, entropies H and mask are [B, T], one sample a row; advantages and weights [B]: a weight is 1 /
+    the loss's normaliser over the whole step, so the scalar that this gives is to be summed over micro-batches. The
+    ratio is clipped to [1 - clip_low, 1 + clip_high]. Without `logprobs_reference` there is no penalty, without
+    `entropy` no bonus for it, without `logprobs_engine` no correction. The sums are detached.
     """
     mask = loss_mask.to(logprobs.dtype)
     # Masked columns are zeroed before the exponential: padding must not overflow to inf, since inf * 0 is nan.
@@ -91,6 +93,8 @@ def policy_loss(
     if logprobs_reference is not None:
         kl = kl_divergence(logprobs * mask, logprobs_reference=logprobs_reference * mask, estimator=kl_estimator)
         token_loss = token_loss + kl_coef * kl
+    if entropy is not None:
+        token_loss = token_loss - entropy_coef * entropy
     loss = (token_loss * mask * weights.to(logprobs.dtype).unsqueeze(1)).sum()
     return loss, PolicyLossSums(
         tokens=mask.sum().detach(),

@@ -249,7 +249,7 @@ class GRPOModule(AgentModule):
         with ledger.measure("reference"):
             reference = self._reference_logprobs(batch, tree)
         with ledger.measure("logprobs"):
-            scores = self._score(self.policy, batch, tree)
+            scores = self._score(self.policy, batch, tree, entropy_gradient=self.grpo.entropy_coef > 0)
         logprobs = scores.logprobs.detach()
         loss, sums = policy_loss(
             scores.logprobs,
@@ -264,18 +264,29 @@ class GRPOModule(AgentModule):
             logprobs_reference=reference,
             kl_coef=self.grpo.kl_coef,
             kl_estimator=self.grpo.kl_estimator,
+            entropy=scores.entropy if self.grpo.entropy_coef else None,
+            entropy_coef=self.grpo.entropy_coef,
             logprobs_engine=batch.logprobs_engine,
             engine_correction=self.grpo.engine_correction,
             engine_cap=self.grpo.engine_cap,
         )
         self.manual_backward(loss)
         self._update_metrics.update(
-            loss=loss, sums=sums, entropy=scores.entropy, logprobs=logprobs, logprobs_engine=batch.logprobs_engine
+            loss=loss,
+            sums=sums,
+            entropy=scores.entropy.detach(),
+            logprobs=logprobs,
+            logprobs_engine=batch.logprobs_engine,
         )
         return logprobs
 
     def _score(
-        self, model: PreTrainedModel | PeftModel, batch: TrainingBatch, tree: PrefixTree | None
+        self,
+        model: PreTrainedModel | PeftModel,
+        batch: TrainingBatch,
+        tree: PrefixTree | None,
+        *,
+        entropy_gradient: bool = False,
     ) -> TokenLogprobs:
         """Score a batch, along its tree if there is one, under the distribution that it was sampled from."""
         barred = None
@@ -289,6 +300,7 @@ class GRPOModule(AgentModule):
             temperature=self.sampling.temperature,
             barred=barred,
             tree=tree,
+            entropy_gradient=entropy_gradient,
         )
 
     @torch.no_grad()
@@ -330,8 +342,8 @@ class GRPOModule(AgentModule):
             update_values = self._update_metrics.compute() | {"distinct_token_share": computed / padded}
             self._update_metrics.reset()
         times["trained_tokens_per_second"] = tokens / times["update"] if tokens else math.nan
-        times["sampled_tokens_per_second"] = self._generated_tokens / times["rollout"] if rolled_out else math.nan
         generated = sum_over_ranks(self._generated_tokens if rolled_out else 0, device=self.device)[0]
+        times["sampled_tokens_per_second"] = generated / times["rollout"] if rolled_out else math.nan
         counts = {
             "generated_tokens": generated,
             "rollout_step": self.rollout_step,

@@ -40,6 +40,8 @@ class GRPOConfig:
     """Weight of the distance to the initial policy; 0 = no reference policy is kept."""
     kl_estimator: KLEstimator = "k3"
     """Estimate of that distance."""
+    entropy_coef: float = 0.0
+    """Weight of a bonus for the entropy of the policy, in nats a token, weighted as the loss weighs tokens."""
     advantage_baseline: Baseline = "mean"
     """What a reward is compared with."""
     advantage_scale: Scale = "std"
@@ -72,6 +74,7 @@ class GRPOConfig:
             ("clip_high", "positive", self.clip_high, self.clip_high > 0),
             ("engine_cap", "at least 1", self.engine_cap, self.engine_cap >= 1),
             ("kl_coef", "at least 0", self.kl_coef, self.kl_coef >= 0),
+            ("entropy_coef", "at least 0", self.entropy_coef, self.entropy_coef >= 0),
             ("zero_variance_tol", "at least 0", self.zero_variance_tol, self.zero_variance_tol >= 0),
             ("max_grad_norm", "at least 0", self.max_grad_norm, self.max_grad_norm >= 0),
             ("micro_batch_tokens", "at least 1", self.micro_batch_tokens, self.micro_batch_tokens >= 1),
