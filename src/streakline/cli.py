@@ -79,7 +79,7 @@ class StreaklineCLI(LightningCLI):
         parser.add_lightning_class_args(StreakFilter, "streak_filter")
         parser.add_lightning_class_args(DownSampleRollouts, "down_sample")
         parser.add_lightning_class_args(Forecast, "forecast")
-        for key in ("k", "reentry", "cooldown", "probe_fraction"):
+        for key in ("k", "threshold", "reentry", "cooldown", "probe_fraction"):
             parser.link_arguments(f"streak_filter.{key}", f"forecast.{key}")
         for key in ("model.init_args", "data.init_args", "streak_filter", "down_sample"):
             parser.link_arguments("run.seed", f"{key}.seed")

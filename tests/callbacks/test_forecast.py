@@ -2,6 +2,7 @@ import re
 
 import pytest
 from tests.fixtures.tiny_agents import (
+    ConstantReward,
     ParityReward,
     demonstration_data,
     fit,
@@ -10,10 +11,11 @@ from tests.fixtures.tiny_agents import (
     sft_module,
     task_data,
 )
+from transformers import AutoModelForCausalLM, GPT2Config
 
 from streakline.algorithms.forecast import share_spared, speed_ups
 from streakline.callbacks.down_sample import DownSampleRollouts
-from streakline.callbacks.forecast import Forecast
+from streakline.callbacks.forecast import Forecast, _head_tokens
 from streakline.callbacks.streak_filter import StreakFilter
 from streakline.errors import ConfigError
 from streakline.modules.grpo_config import GRPOConfig
@@ -76,6 +78,40 @@ def test_the_forecast_and_what_came_follow_from_what_was_logged(tmp_path, capsys
     saved, done = behind[-1]["filter/rollouts_saved"], sum(one["train/trajectories"] for one in behind)
     assert saved > 0
     assert found["what came"] == expected(behind, spared=saved / (saved + done), rollouts=(saved + done) / done)
+
+
+def test_where_everything_behind_the_profile_is_skipped_nothing_is_said_of_it(tmp_path, capsys):
+    callbacks = (
+        StreakFilter(k=1, reentry="never", probe_fraction=0.0),
+        Forecast(steps=2, k=1, reentry="never", probe_fraction=0.0),
+    )
+    module = grpo_module(policy_folder(tmp_path / "policy"), reward=ConstantReward(1.0))
+    fit(module, task_data(size=8, batch_size=4), tmp_path, *callbacks, max_epochs=2)
+    assert "what came" not in printed(capsys.readouterr().out)
+
+
+def test_a_run_that_ends_after_a_number_of_steps_has_as_many_epochs(tmp_path, capsys):
+    module = grpo_module(policy_folder(tmp_path / "policy"), reward=HalfSolved())
+    forecast = Forecast(steps=2, k=1, probe_fraction=0.0)
+    metrics = fit(module, task_data(size=8, batch_size=4), tmp_path, forecast, max_epochs=30, max_steps=4).metrics
+    share = sum(one["train/all_correct"] for one in metrics[:2]) / 2
+    # Of the two epochs that four steps are, one is spared.
+    assert printed(capsys.readouterr().out)["forecast"][3] == round(100 * share / 2)
+
+
+def test_a_task_counts_as_solved_from_the_threshold_of_the_filter(tmp_path, capsys):
+    options = {"k": 1, "threshold": 0.6, "probe_fraction": 0.0}
+    module = grpo_module(policy_folder(tmp_path / "policy"), reward=ConstantReward(0.7))
+    fit(module, task_data(size=4, batch_size=2), tmp_path, Forecast(steps=1, **options), max_epochs=2)
+    assert printed(capsys.readouterr().out)["forecast"][3] == 50
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_head_is_found_under_any_name(tied):
+    config = GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=2, n_positions=16, tie_word_embeddings=tied)
+    model = AutoModelForCausalLM.from_config(config)
+    rest = sum(parameter.numel() for parameter in model.transformer.parameters()) - 50 * 8
+    assert _head_tokens(model) == pytest.approx(50 * 8 / rest)
 
 
 def test_rollouts_that_serve_two_updates_count_once(tmp_path, capsys):

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, cast, final
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_only
 from peft import PeftModel
+from torch import nn
 from transformers import PreTrainedModel
 from typing_extensions import override
 
 from streakline.algorithms.forecast import share_spared, speed_ups
 from streakline.errors import ConfigError
+from streakline.modules.distributed import sum_over_ranks
 from streakline.modules.grpo import GRPOModule
+from streakline.types import Group
 
 _ROLLOUT = ("time/rollout", "time/tool", "time/reward")
 _UPDATE = ("time/reference", "time/update")
 _OF_ROLLOUTS = (
-    *("train/tokens", "train/sampled_tokens", "train/all_correct", "train/trajectories"),
-    *("down_sample/kept", "down_sample/sampled"),
+    *("train/tokens", "train/sampled_tokens", "train/trajectories"),
+    *("down_sample/kept", "down_sample/groups"),
 )
 _TREE = "train/distinct_token_share"
 _SPARED = "filter/rollouts_saved"
+_MANY_EPOCHS = 100
+"""Taken where only a time limits a run."""
 
 
 @final
@@ -39,6 +45,7 @@ class Forecast(Callback):
     Args:
         steps: Batches of rollouts that are profiled; 0 = there is no forecast.
         k: That of the streak filter, as all that follow.
+        threshold: Reward from which a trajectory is right.
         reentry: When a skipped task comes back.
         cooldown: After how many epochs.
         probe_fraction: Share of the skipped tasks that is attempted.
@@ -51,13 +58,14 @@ class Forecast(Callback):
         self,
         steps: int = 0,
         k: int | None = None,
+        threshold: float = 1.0,
         reentry: Literal["next_epoch", "cooldown", "never"] = "next_epoch",
         cooldown: int = 2,
         probe_fraction: float = 0.05,
     ) -> None:
         if steps < 0:
             raise ConfigError(f"Expected `forecast.steps` to be at least 0, but got {steps}")
-        self._steps = steps
+        self._steps, self._threshold = steps, threshold
         rest = {"next_epoch": 1, "cooldown": cooldown, "never": None}[reentry]
         self._share_spared = partial(share_spared, k=k, rest=rest, probe_fraction=probe_fraction)
         self._is_profile = steps > 0
@@ -68,9 +76,17 @@ class Forecast(Callback):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Print the forecast, once the profile is complete."""
         if self._is_profile and self._sums["batches"] == self._steps and batch and isinstance(pl_module, GRPOModule):
-            all_correct, epochs = self._sums["train/all_correct"] / self._steps, max(trainer.max_epochs or 0, 1)
-            self._print(pl_module, "forecast", spared=self._share_spared(all_correct=all_correct, epochs=epochs))
+            right, total = sum_over_ranks(self._sums["right"], self._sums["groups"], device=pl_module.device)
+            spared = self._share_spared(all_correct=right / max(total, 1.0), epochs=_num_epochs(trainer))
+            self._print(pl_module, "forecast", spared=spared)
             self._is_profile, self._spared_before, self._sums = False, _value(trainer, _SPARED), defaultdict(float)
+
+    def observe_groups(self, module: LightningModule, groups: Sequence[Group]) -> None:
+        """Count the groups that the filter takes for solved."""
+        self._sums["groups"] += len(groups)
+        self._sums["right"] += sum(
+            all(reward is not None and reward >= self._threshold for reward in group.all_rewards) for group in groups
+        )
 
     @override
     def on_train_batch_end(
@@ -87,13 +103,14 @@ class Forecast(Callback):
     @override
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print what came, if anything did behind the profile."""
-        if not self._is_profile and self._sums["batches"] and isinstance(pl_module, GRPOModule):
+        if not self._is_profile and self._sums["train/trajectories"] and isinstance(pl_module, GRPOModule):
             spared = _value(trainer, _SPARED) - self._spared_before
-            self._print(pl_module, "what came", spared=spared / max(spared + self._sums["train/trajectories"], 1.0))
+            self._print(pl_module, "what came", spared=spared / (spared + self._sums["train/trajectories"]))
 
     @rank_zero_only
     def _print(self, module: GRPOModule, head: str, *, spared: float) -> None:
         sums, batches, size = self._sums, self._sums["batches"], module.grpo.group_size
+        kept, groups = sums["down_sample/kept"], sums["down_sample/groups"]
         rollout, update = sum(sums[name] for name in _ROLLOUT), sum(sums[name] for name in _UPDATE)
         found = speed_ups(
             rollout_s=rollout if self._is_profile else rollout / (1 - spared),
@@ -101,7 +118,7 @@ class Forecast(Callback):
             spared=spared,
             row_tokens=self._ratio("train/tokens", "train/sampled_tokens"),
             computed_share=self._ratio(_TREE, "updates"),
-            kept=size * self._ratio("down_sample/kept", "down_sample/sampled"),
+            kept=kept / groups if groups else size,
             sampled=size,
             head_tokens=_head_tokens(module.policy),
         )
@@ -125,7 +142,15 @@ def _value(trainer: Trainer, name: str) -> float:
 def _head_tokens(policy: PreTrainedModel | PeftModel) -> float:
     """Weights of the output head over those that every token passes through."""
     network = cast(PreTrainedModel, policy.get_base_model() if isinstance(policy, PeftModel) else policy)
-    config = network.config.to_dict()
-    head: int = config["vocab_size"] * config["hidden_size"]
-    tables = head if config["tie_word_embeddings"] else 2 * head
-    return head / (sum(parameter.numel() for parameter in network.parameters()) - tables)
+    head = cast(nn.Linear, network.get_output_embeddings()).weight  # type: ignore[no-untyped-call]
+    table = cast(nn.Embedding, network.get_input_embeddings()).weight
+    tables = head.numel() if head is table else head.numel() + table.numel()
+    return head.numel() / (sum(parameter.numel() for parameter in network.parameters()) - tables)
+
+
+def _num_epochs(trainer: Trainer) -> int:
+    """Epochs of a run: a number of steps or of epochs ends it, or neither."""
+    steps, batches = trainer.max_steps, trainer.num_training_batches
+    by_steps = math.ceil(steps / batches) if steps >= 0 and 0 < batches < math.inf else _MANY_EPOCHS
+    by_epochs = trainer.max_epochs if trainer.max_epochs is not None and trainer.max_epochs >= 0 else _MANY_EPOCHS
+    return max(min(by_steps, by_epochs), 1)
