@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -117,6 +118,31 @@ def test_probes_are_rolled_out_but_not_trained_on(run):
     assert _sorted(watch.trained) == [EVERYTHING, REST]
     last = record.metrics[-1]
     assert (last["filter/probes"], last["filter/persistence"], last["filter/rollouts_saved"]) == (4, 1.0, 0)
+
+
+def test_a_probe_comes_once_in_an_epoch_that_is_refilled(run):
+    watch = Watch()
+    options = {"k": 1, "reentry": "never", "epoch": "refill", "probe_fraction": 0.5}
+    record = run(
+        StreakFilter(**options), watch, epochs=4, reward=Solved(*EVERYTHING), data=task_data(size=8, batch_size=2)
+    )
+
+    assert any(watch.rolled_out[1:])
+    assert all(len(set(epoch)) == len(epoch) for epoch in watch.rolled_out)
+    assert record.metrics[-1]["filter/probes"] == len(watch.rolled_out[-1])
+
+
+def test_a_probe_that_could_not_be_scored_says_nothing_of_persistence(run):
+    class Unscored(Solved):
+        def score(self, task, trajectory):
+            return super().score(task, trajectory) if self.numbers else None
+
+    reward = Unscored()
+    watch = Watch(reward, by_epoch=[set(EVERYTHING), set()])
+    last = run(StreakFilter(k=1, probe_fraction=1.0), watch, epochs=2, reward=reward).metrics[-1]
+
+    assert last["filter/probes"] == 8
+    assert math.isnan(last["filter/persistence"])
 
 
 def test_a_wrong_probe_brings_its_task_back_in_the_next_epoch(run):

@@ -62,7 +62,9 @@ def test_an_epoch_shrinks_or_is_refilled_with_tasks_that_are_left(num_tasks, bat
     num_left = num_tasks - len(skipped)
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     assert all(len(set(batch)) == batch_size for batch in batches)
-    assert len(batches) == (num_tasks if refill else max(num_left, batch_size)) // batch_size
+    # Where all that is left comes once, there is nothing to refill an epoch with.
+    is_refilled = refill and num_left > len(once)
+    assert len(batches) == (num_tasks if is_refilled else max(num_left, batch_size)) // batch_size
     if num_left >= batch_size and num_left - len(once) >= batch_size:
         assert not skipped & set(order)
         assert all(order.count(index) <= 1 for index in once)

@@ -86,6 +86,10 @@ class StreakTable:
         identity = f"{self._seed}/{self._state['epoch']}/{key}"
         return not self.is_active(key) and random.Random(identity).random() < self._probe_fraction
 
+    def was_observed(self, key: str) -> bool:
+        """Whether the epoch has seen how a key went."""
+        return key in self._state["seen"]
+
     @property
     def skipped(self) -> tuple[str, ...]:
         """Keys that the epoch skips, probes among them."""

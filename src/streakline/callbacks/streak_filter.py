@@ -16,7 +16,7 @@ from streakline.modules.distributed import gather_lists
 from streakline.tasks.sampler import WHOLE_EPOCH, EpochPlan
 from streakline.types import Group, Task
 
-_EPOCH_SUMS = ("reward", "scored", "probe_reward", "probe_scored", "probes", "probes_correct")
+_EPOCH_SUMS = ("reward", "scored", "probe_reward", "probe_scored", "probes", "probes_judged", "probes_correct")
 
 
 @final
@@ -89,12 +89,13 @@ class StreakFilter(Callback):
         return EpochPlan(skipped=frozenset(skipped - probes), once=frozenset(probes), refill=self._refill)
 
     def select_tasks(self, module: LightningModule, tasks: Sequence[Task]) -> Sequence[Task]:
-        """Leave out what is skipped, however it came into the batch."""
+        """Leave out what is skipped, however it came into the batch, and probes that were tried in this epoch."""
         table = self._begin(module.trainer.current_epoch)
         if table is None:
             return tasks
         keys = [task_key(module, task) for task in tasks]
-        return [task for task, key in zip(tasks, keys, strict=True) if table.is_active(key) or table.is_probe(key)]
+        wanted = [table.is_active(key) or (table.is_probe(key) and not table.was_observed(key)) for key in keys]
+        return [task for task, is_wanted in zip(tasks, wanted, strict=True) if is_wanted]
 
     def observe_groups(self, module: LightningModule, groups: Sequence[Group]) -> None:
         """Note how the tasks of all processes went."""
@@ -119,7 +120,7 @@ class StreakFilter(Callback):
         """Take over what `state_dict` gave."""
         if self._table is not None and state_dict:
             self._table.load_state_dict(state_dict["table"])
-            self._counts = dict(state_dict["counts"])
+            self._counts |= state_dict["counts"]
 
     def _begin(self, epoch: int) -> StreakTable | None:
         """The table, after the epoch has begun; None = the filter is off."""
@@ -137,6 +138,7 @@ class StreakFilter(Callback):
         counts[f"{prefix}reward"] += sum(scored)
         counts[f"{prefix}scored"] += len(scored)
         counts["probes"] += not is_active
+        counts["probes_judged"] += not is_active and is_right is not None
         counts["probes_correct"] += not is_active and is_right is True
 
     def _values(self, table: StreakTable) -> dict[str, float]:
@@ -150,7 +152,7 @@ class StreakFilter(Callback):
             "active_share": 1 - share,
             "skipped": float(len(table.skipped)),
             "probes": counts["probes"],
-            "persistence": mean("probes_correct", "probes"),
+            "persistence": mean("probes_correct", "probes_judged"),
             "reward_all": sum(weight * value for weight, value in parts if weight),
             "rollouts_saved": counts["rollouts_saved"],
         }

@@ -56,8 +56,9 @@ class TaskSampler:
         # A string seed goes through SHA-512, so neighbouring seeds and epochs don't resemble each other.
         order = self._pass(f"{self._seed}/{epoch}", skipped=plan.skipped)
         passes = 1
-        while plan.refill and len(order) < length:
-            order += self._pass(f"{self._seed}/{epoch}/{passes}", skipped=plan.skipped | plan.once)
+        absent = plan.skipped | plan.once
+        while plan.refill and len(order) < length and len(absent) < self._num_tasks:
+            order += self._pass(f"{self._seed}/{epoch}/{passes}", skipped=absent)
             passes += 1
         return order[:length]
 
