@@ -1,5 +1,7 @@
 import statistics
 from dataclasses import replace
+from functools import partial
+from itertools import permutations
 
 import pytest
 from lightning.pytorch import Callback
@@ -76,23 +78,64 @@ def test_passes_of_policy_and_reference_run_on_what_is_kept(run):
     assert steps[0]["train/trajectories"] == steps[1]["train/trajectories"] == 16
 
 
+def test_no_pass_of_policy_or_reference_sees_what_is_dropped(run):
+    class CountRows(Callback):
+        def __init__(self):
+            self.rows = {"policy": 0, "reference": 0}
+
+        def select_groups(self, module, groups):
+            # Not before: the rollouts are passes of the policy too.
+            for name in self.rows:
+                decoder = getattr(module, name).get_decoder()
+                decoder.register_forward_pre_hook(partial(self._count, name), with_kwargs=True)
+            return groups
+
+        def _count(self, name, model, args, kwargs):
+            rows, length = kwargs["input_ids"].shape
+            self.rows[name] += rows if length > 2 else 0  # two tokens are a trial of the head
+
+    counts = CountRows()
+    run(DownSampleRollouts("max_variance", keep=2), counts, kl_coef=0.1, packing="padded", micro_batch_tokens=1)
+
+    assert counts.rows == {"policy": 2 * 2, "reference": 2 * 2}
+
+
 def test_unfiltered_and_filtered_values_are_logged_side_by_side(run):
     step = run(DownSampleRollouts("max_variance", keep=2)).metrics[0]
     logged = {name.removeprefix("down_sample/"): step[name] for name in step if name.startswith("down_sample/")}
 
-    # Two groups [0, .5, 1, .9], of which {0, 1} is kept, and two of ones.
+    # Two groups [0, .5, 1, .9], of which {0, 1} is kept, and two of ones, which are dropped whole.
     assert logged == pytest.approx(
         {
             "sampled": 16,
-            "kept": 8,
+            "kept": 4,
+            "groups": 2,
             "no_contrast": 2,
             "reward": (2 * 2.4 + 8) / 16,
-            "reward_kept": (2 * 1 + 4) / 8,
+            "reward_kept": 0.5,
             "variance": statistics.pvariance([0, 0.5, 1, 0.9]) / 2,
-            "variance_kept": 0.25 / 2,
+            "variance_kept": 0.25,
         }
     )
     assert step["train/reward"] == pytest.approx(logged["reward"])
+
+
+def test_what_was_sampled_is_logged_whatever_another_callback_leaves(run):
+    class DropFirst(Callback):
+        def select_groups(self, module, groups):
+            return groups[1:]
+
+    for callbacks in permutations([DropFirst(), DownSampleRollouts("max_variance", keep=2)]):
+        step = run(*callbacks).metrics[0]
+        assert step["down_sample/sampled"] == 16
+        assert step["down_sample/reward"] == pytest.approx((2 * 2.4 + 8) / 16)
+
+
+def test_groups_that_are_not_dropped_count_as_kept(run):
+    step = run(DownSampleRollouts("max_variance", keep=2), drop_zero_variance_groups=False).metrics[0]
+
+    assert (step["down_sample/kept"], step["down_sample/groups"], step["down_sample/no_contrast"]) == (8, 4, 2)
+    assert step["down_sample/reward_kept"] == pytest.approx((2 * 1 + 4) / 8)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +190,13 @@ def test_more_than_a_group_has_is_one_clear_line_before_anything_is_sampled(run)
     assert "\n" not in str(error.value)
     assert watch.groups == []
     run(DownSampleRollouts("none", keep=5))
+
+
+def test_one_trajectory_has_contrast_only_with_those_that_were_sampled(run):
+    with pytest.raises(ConfigError, match=r"`down_sample\.keep` to be at least 2 .* but got 1"):
+        run(DownSampleRollouts("max_reward", keep=1))
+    step = run(DownSampleRollouts("max_reward", keep=1), advantage_statistics="all").metrics[0]
+    assert step["train/trained_tokens"] == 2 * 1 * 4
 
 
 def test_to_keep_nothing_is_refused():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast, final
 
@@ -26,8 +26,9 @@ class DownSampleRollouts(Callback):
     Three options that runs without it have too belong to it: `grpo.advantage_statistics`, over the kept ones or over
     all; `grpo.drop_zero_variance_groups` and `grpo.zero_variance_tol`, which leave groups without contrast out whole.
 
-    Logged under `down_sample/`: `sampled` and `kept` trajectories; `no_contrast`, the number of groups without it; mean
-    reward of trajectories and mean variance of groups, of all (`reward`, `variance`) and of what is kept (`_kept`).
+    Logged under `down_sample/`: of everything that was sampled, the number of trajectories (`sampled`), their mean
+    `reward` and the mean `variance` of their groups; of what is trained on, the numbers of `groups` and of trajectories
+    (`kept`), `reward_kept` and `variance_kept`; and the number of groups with `no_contrast`.
 
     Args:
         rule: What is kept; `none` = everything.
@@ -35,7 +36,7 @@ class DownSampleRollouts(Callback):
         seed: Of the draws of rule `random`, which follow from (seed, rollout, task).
 
     Raises:
-        ConfigError: If `keep` is less than 1, or more than a group has.
+        ConfigError: If `keep` is less than 1, more than a group has, or 1 with advantages relative to the kept ones.
     """
 
     def __init__(self, rule: Rule = "none", keep: int = 4, seed: int = 0) -> None:
@@ -48,11 +49,23 @@ class DownSampleRollouts(Callback):
     @override
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Check that a group has as many before the first is sampled."""
-        size = pl_module.grpo.group_size if isinstance(pl_module, GRPOModule) else self._keep
-        if self._rule != "none" and self._keep > size:
+        if self._rule == "none" or not isinstance(pl_module, GRPOModule):
+            return
+        if self._keep > (size := pl_module.grpo.group_size):
             raise ConfigError(
                 f"Expected `down_sample.keep` to be at most `grpo.group_size` {size}, but got {self._keep}"
             )
+        if self._keep == 1 and pl_module.grpo.advantage_statistics == "kept":
+            raise ConfigError(
+                "Expected `down_sample.keep` to be at least 2 with `grpo.advantage_statistics: kept`, but got 1, which "
+                "has no contrast"
+            )
+
+    def observe_groups(self, module: LightningModule, groups: Sequence[Group]) -> None:
+        """Log what was sampled."""
+        sampled = [group.all_rewards for group in groups]
+        totals = sum_over_ranks(sum(map(len, sampled)), *_sums(sampled), device=module.device)
+        _log(module, {"sampled": totals[0], **_means(totals[1:])})
 
     def select_groups(self, module: LightningModule, groups: Sequence[Group]) -> Sequence[Group]:
         """Leave the other trajectories out; `Group.all_rewards` stays as it is."""
@@ -65,21 +78,32 @@ class DownSampleRollouts(Callback):
         )
         pairs = zip(groups, indices, strict=True)
         kept = [replace(group, trajectories=tuple(group.trajectories[i] for i in chosen)) for group, chosen in pairs]
-        self._log(module, kept)
+        self._log_kept(module, kept)
         return kept
 
-    def _log(self, module: GRPOModule, groups: Sequence[Group]) -> None:
-        all_rewards, kept = [group.all_rewards for group in groups], [group.rewards for group in groups]
+    def _log_kept(self, module: GRPOModule, groups: Sequence[Group]) -> None:
+        trained = [
+            group.rewards
+            for group in groups
+            if not (module.grpo.drop_zero_variance_groups and lacks_contrast(group, config=module.grpo))
+        ]
         no_contrast = sum(lacks_contrast(group, config=module.grpo) for group in groups)
-        totals = sum_over_ranks(
-            no_contrast, sum(map(len, all_rewards)), sum(map(len, kept)), *_sums(all_rewards), *_sums(kept),
-            device=module.device,
-        )  # fmt: skip
-        values = dict(zip(("no_contrast", "sampled", "kept"), totals, strict=False))
-        for suffix, (reward, scored, variance, num_groups) in (("", totals[3:7]), ("_kept", totals[7:])):
-            values[f"reward{suffix}"] = reward / scored if scored else math.nan
-            values[f"variance{suffix}"] = variance / num_groups if num_groups else math.nan
-        module.log_dict({f"down_sample/{name}": value for name, value in values.items()}, batch_size=1)
+        counts = (no_contrast, len(trained), sum(map(len, trained)))
+        totals = sum_over_ranks(*counts, *_sums(trained), device=module.device)
+        values = dict(zip(("no_contrast", "groups", "kept"), totals, strict=False))
+        _log(module, values | {f"{name}_kept": value for name, value in _means(totals[3:]).items()})
+
+
+def _log(module: LightningModule, values: Mapping[str, float]) -> None:
+    module.log_dict({f"down_sample/{name}": value for name, value in values.items()}, batch_size=1)
+
+
+def _means(sums: Sequence[float]) -> dict[str, float]:
+    reward, scored, variance, num_groups = sums
+    return {
+        "reward": reward / scored if scored else math.nan,
+        "variance": variance / num_groups if num_groups else math.nan,
+    }
 
 
 def _sums(rewards: Sequence[Sequence[float | None]]) -> tuple[float, float, float, float]:
