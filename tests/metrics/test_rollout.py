@@ -45,7 +45,7 @@ def test_means_over_trajectories_and_shares_of_groups():
     assert values["unscored"] == pytest.approx(1 / 6)
     assert values["zero_variance"] == pytest.approx(2 / 3)
     assert values["all_correct"] == pytest.approx(1 / 3)
-    assert values["all_wrong"] == pytest.approx(1 / 3)
+    assert values["all_wrong"] == 0  # what could not be scored is not wrong
     assert values["failed_calls"] == pytest.approx(1 / 2)
     assert values["tokens"] == pytest.approx(28 / 6)
     assert values["sampled_tokens"] == pytest.approx(22 / 6)

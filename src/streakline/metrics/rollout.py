@@ -57,12 +57,12 @@ class RolloutMetrics(Metric):
     def update(self, groups: Sequence[Group]) -> None:
         """Add groups as they were sampled, before any selection."""
         for group in groups:
-            right = [reward is not None and reward >= self._threshold for reward in group.all_rewards]
+            right = [None if reward is None else reward >= self._threshold for reward in group.all_rewards]
             self._add(
                 groups=1,
                 zero_variance=has_zero_variance(group.all_rewards, tol=self._tol),
                 all_correct=all(right),
-                all_wrong=not any(right),
+                all_wrong=all(one is False for one in right),
             )
             for trajectory in group.trajectories:
                 self._add_trajectory(trajectory)
