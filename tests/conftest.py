@@ -11,8 +11,13 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
+
+# A busy machine is no fault of the code.
+settings.register_profile("streakline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("streakline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

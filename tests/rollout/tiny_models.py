@@ -29,6 +29,9 @@ CONFIGS = {
 }
 
 
-def tiny_model(family: str = "qwen3", *, seed: int = 0) -> PreTrainedModel:
+def tiny_model(family: str = "qwen3", *, seed: int = 0, **options: object) -> PreTrainedModel:
+    """A model of a family; options replace those of its config."""
     torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(CONFIGS[family](), attn_implementation="sdpa").float().train()
+    config = CONFIGS[family]()
+    config.update(options)
+    return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").float().train()

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from matplotlib.image import imread
 from tests.fixtures.tiny_agents import policy_folder, task
 
 from streakline.algorithms.logprobs import token_logprobs
@@ -58,9 +59,7 @@ def test_inner_products_are_those_of_the_gradients(load_tool, tmp_path):
     for row in rows:
         model.zero_grad()
         ids, mask = torch.tensor([row.sample.token_ids]), torch.tensor([row.sample.loss_mask])
-        token_logprobs(
-            model, input_ids=ids, loss_mask=mask
-        ).logprobs.sum().backward()
+        token_logprobs(model, input_ids=ids, loss_mask=mask).logprobs.sum().backward()
         gradients.append([parameter.grad.double().clone() for parameter in model.parameters()])
 
     products = load_tool("bench/down_sampling").inner_products(model, rows)
@@ -70,10 +69,13 @@ def test_inner_products_are_those_of_the_gradients(load_tool, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_small_run_reports_every_figure(run_bench):
-    figures, printed = run_bench("down_sampling", "--tasks", 6, "--samples", 4, "--keep", 2, "--draws", 4)
+def test_a_small_run_reports_every_figure(run_bench, tmp_path):
+    picture = tmp_path / "quality.png"
+    options = ("--tasks", 6, "--samples", 4, "--keep", 2, "--draws", 4, "--picture", picture)
+    figures, printed = run_bench("down_sampling", *options)
     assert figures["shaped_groups_with_contrast"] > 0
     for rule in ("max_variance", "random", "max_reward"):
         assert -1 <= figures[f"shaped_{rule}_all_cosine"] <= 1
     assert figures["shaped_max_variance_all_variance_kept"] >= 1
     assert "| reward `shaped`: rule |" in printed
+    assert imread(picture).std() > 0

@@ -15,13 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import nn
 from transformers.utils.logging import disable_progress_bar
 
@@ -161,6 +163,21 @@ def print_table(name: str, qualities: Sequence[Quality]) -> None:
         )
 
 
+def draw(found: Mapping[str, Sequence[Quality]], path: Path) -> None:
+    """Cosine with the full gradient, and bias, by rule; a panel for each reward."""
+    figure = Figure(figsize=(6 * len(found), 4), layout="constrained")
+    for axes, (name, qualities) in zip(np.atleast_1d(figure.subplots(1, len(found))), found.items(), strict=True):
+        places = np.arange(len(qualities))
+        axes.barh(places - 0.2, [one.cosine for one in qualities], height=0.4, label="cosine with the full gradient")
+        axes.barh(places + 0.2, [one.bias for one in qualities], height=0.4, label="bias")
+        axes.set_yticks(places, [f"{one.rule}, {one.statistics}" for one in qualities])
+        axes.set(title=f"reward {name}")
+        axes.invert_yaxis()
+        axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
 def main() -> None:
     """Measure, print, and write the figures where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -169,6 +186,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=8, help="n, trajectories of a task")
     parser.add_argument("--keep", type=int, default=4, help="m, those that are kept")
     parser.add_argument("--draws", type=int, default=64, help="draws of the rule `random`")
+    parser.add_argument("--picture", type=Path, default=Path("mlruns/bench/down_sampling.png"))
     parser.add_argument("--json", type=Path, default=None, help="file to write the figures to")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -179,6 +197,7 @@ def main() -> None:
     products = inner_products(model, rows)
     places = {id(row.sample): index for index, row in enumerate(rows)}
     figures: dict[str, float] = {}
+    found: dict[str, Sequence[Quality]] = {}
     for name, reward in REWARDS.items():
         groups = [score_group(task, group, reward=reward) for task, group in zip(tasks, trajectories, strict=True)]
         with_contrast = [group for group in groups if not lacks_contrast(group, config=GRPOConfig())]
@@ -187,10 +206,14 @@ def main() -> None:
             print(f"\nreward `{name}`: no group of {len(tasks)} has contrast")
             continue
         qualities = compare(with_contrast, products, places=places, num_kept=arguments.keep, draws=arguments.draws)
+        found[name] = qualities
         print_table(name, qualities)
         for one in qualities:
             prefix = f"{name}_{one.rule}_{one.statistics}"
             figures |= {f"{prefix}_{key}": round(value, 4) for key, value in asdict(one).items() if key not in _NAMES}
+    if found:
+        draw(found, arguments.picture)
+        print(f"\npicture in {arguments.picture}")
     if arguments.json:
         arguments.json.write_text(json.dumps({"figures": figures}, indent=2) + "\n", encoding="utf-8")
 

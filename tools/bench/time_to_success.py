@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--studies", nargs="+", choices=[*STUDIES], default=[*STUDIES])
     parser.add_argument("--arms", nargs="+", choices=[*ARMS], default=[*ARMS], help="plain is always among them")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="plain and all on multi, seed 0")
     parser.add_argument("--model", default=None, help="policy to start from; default = made by SFT")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at once, each on one core")
