@@ -28,7 +28,7 @@ help:
 	@echo "make lint        ruff, mypy, import-linter, codespell"
 	@echo "make bench       the short benchmarks"
 	@echo "make bench-trl   a GRPO step beside TRL's, in $(TRL_VENV) (a quarter of an hour; QUICK=1: 5 minutes)"
-	@echo "make bench-success  training time to the same success, by technique (two hours; QUICK=1: a quarter of an hour)"
+	@echo "make bench-success  training time to the same success, by technique (an hour and a half; QUICK=1: a quarter of an hour)"
 	@echo "make clean       remove caches and build outputs (not $(VENV), not mlruns)"
 
 install: $(STAMP)

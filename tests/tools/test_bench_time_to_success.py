@@ -58,7 +58,7 @@ def test_the_final_difference_is_over_seeds(curves):
 
 def test_it_trains_reads_and_goes_on(run_bench, tmp_path):
     options = (
-        *("--model", "data/base", "--studies", "single", "--arms", "all", "--seeds", "0", "--epochs", "2"),
+        *("--model", "data/base", "--studies", "single", "--arms", "all", "--seeds", "0", "--steps", "2"),
         *("--folder", tmp_path / "runs", "--picture", tmp_path / "curves.png"),
         *("--data.init_args.train.init_args.size", "2", "--data.init_args.validation.init_args.size", "2"),
         *("--data.init_args.batch_size", "1", "--model.grpo.group_size", "4", "--down_sample.keep", "2"),

@@ -58,7 +58,8 @@ class Bench:
     folder: Path
     model: str
     """Policy that they start from."""
-    epochs: int
+    steps: int
+    """Optimiser steps of each training."""
     options: Sequence[str]
     """Further arguments of each training."""
 
@@ -83,7 +84,7 @@ class Bench:
             config, packing = ARMS[arm]
             shutil.rmtree(self.folder / EXPERIMENT / name, ignore_errors=True)
             options = ["--config", str(ROOT / "configs" / "ablation" / "efficiency" / config)]
-            more = ["--model.grpo.packing", packing, "--trainer.max_epochs", str(self.epochs), "--run.seed", str(seed)]
+            more = ["--model.grpo.packing", packing, *self._length(), "--run.seed", str(seed)]
             self._main("fit", study, name, *options, *more, "--trainer.check_val_every_n_epoch", "1")
             marker.write_text(json.dumps({"done": True}))
 
@@ -109,6 +110,10 @@ class Bench:
             ),
             all_correct_at_start=float(np.mean(first)) if first else math.nan,
         )
+
+    def _length(self) -> Sequence[str]:
+        # Epochs of a filter are short and may hold no step at all, so that steps alone would not bound a run.
+        return "--trainer.max_steps", str(self.steps), "--trainer.max_epochs", str(3 * self.steps)
 
     def _metric(self, name: str, metric: str) -> Sequence[tuple[int, float]]:
         return read_metric(metric, run_id=self._run_id(name), store=self.store)

@@ -1,7 +1,7 @@
 """Training time to the same held-out success, by efficiency technique: `python tools/bench/time_to_success.py`.
 
 Tasks of ToolWorld whose prompts hold every tool of their simulators (1.4 to 1.8 thousand tokens), of one user turn
-(`single`) or of two (`multi`), the same 32 in each epoch. A policy is made by SFT first; then each arm trains
+(`single`) or of two (`multi`), the same 24 in each epoch. A policy is made by SFT first; then each arm trains
 it with each seed by an ordinary `python main.py fit`, its held-out success measured before and after each epoch:
 
     plain          padded rows, trained logits only, all groups and all trajectories in every update
@@ -10,12 +10,13 @@ it with each seed by an ordinary `python main.py fit`, its held-out success meas
     both           + both
     all            + both, and updates along prefix trees
 
-The clock is the sum of the seconds that the steps log for rollouts, tools, rewards and updates: start-up and held-out
-measurements are not in it. The target is 90% of what plain training with the same seed gained from start to end; curves
-are made monotone, and read between measurements by straight lines. Intervals are t intervals over seeds of the
-logarithm.
+All take as many optimiser steps: fifteen, which are five epochs of plain training, and more where a filter makes epochs
+short. The clock is the sum of the seconds that the steps log for rollouts, tools, rewards and updates: start-up and
+held-out measurements are not in it. The target is 90% of what plain training with the same seed gained from start to
+end; curves are made monotone, and read between measurements by straight lines. Intervals are t intervals over seeds of
+the logarithm.
 
-Runs that are done are not repeated, so an interrupted benchmark goes on; `--fresh` starts over. Two hours with
+Runs that are done are not repeated, so an interrupted benchmark goes on; `--fresh` starts over. An hour and a half with
 `--jobs 2`; `--quick` runs plain and all on `multi` with one seed (a quarter of an hour). Options that are not known
 here are given to each training.
 """
@@ -111,7 +112,7 @@ def main() -> None:
     parser.add_argument("--studies", nargs="+", choices=[*STUDIES], default=[*STUDIES])
     parser.add_argument("--arms", nargs="+", choices=[*ARMS], default=[*ARMS], help="plain is always among them")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=15, help="optimiser steps of each training; plain: three an epoch")
     parser.add_argument("--quick", action="store_true", help="plain and all on multi, seed 0")
     parser.add_argument("--model", default=None, help="policy to start from; default = made by SFT")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at once, each on one core")
@@ -125,10 +126,11 @@ def main() -> None:
     if arguments.fresh:
         shutil.rmtree(arguments.folder, ignore_errors=True)
     folder = arguments.folder.resolve()
-    bench = Bench(folder=folder, model=arguments.model or make_policy(folder), epochs=arguments.epochs, options=options)
+    bench = Bench(folder=folder, model=arguments.model or make_policy(folder), steps=arguments.steps, options=options)
     arms = list(dict.fromkeys(["plain", *arguments.arms]))
-    # Seed by seed, so that what runs side by side is much the same for every arm.
+    # What the figures need comes first, seed by seed, so that what runs side by side is much the same for every arm.
     keys = [(study, arm, seed) for seed, study, arm in product(arguments.seeds, arguments.studies, arms)]
+    keys.sort(key=lambda key: key[1] in {"filter", "down-sampling"})
     for study in arguments.studies:
         bench.start(study)
     with ThreadPoolExecutor(arguments.jobs) as pool:
