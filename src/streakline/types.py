@@ -252,6 +252,8 @@ class Turn:
     """0-based user turn that it answers."""
     results: tuple[ToolResult, ...] = ()
     """One result a call, in order; empty = it called nothing, or the episode ended before its calls ran."""
+    malformed_calls: int = 0
+    """Calls that it tried to write and that could not be read."""
     closed_thinking: bool = False
     """Whether it left its thinking open, and the text that follows it closes it."""
 

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import pytest
@@ -50,6 +51,18 @@ def test_means_over_trajectories_and_shares_of_groups():
     assert values["tokens"] == pytest.approx(28 / 6)
     assert values["sampled_tokens"] == pytest.approx(22 / 6)
     assert values["termination/length"] == pytest.approx(1 / 6)
+
+
+def test_each_reward_term_has_a_mean_over_what_could_be_scored():
+    metrics = RolloutMetrics(terms=("a", "b", "c"))
+    first = replace(_trajectory(1.0), reward_terms={"a": 1.0, "b": None, "c": None})
+    second = replace(_trajectory(0.0), reward_terms={"a": 0.5, "b": 0.25, "c": None})
+    metrics.update([_group(first, second)])
+
+    values = metrics.compute()
+
+    assert (values["reward_term/a"], values["reward_term/b"]) == (0.75, 0.25)
+    assert math.isnan(values["reward_term/c"])
 
 
 def test_termination_shares_sum_to_one():

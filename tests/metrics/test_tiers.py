@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -51,6 +52,17 @@ def test_only_inexact_results_have_a_similarity():
     assert shares == {"similarity/0.0": 0.2, "similarity/0.6": 0.4, "similarity/0.7": 0.2, "similarity/0.9": 0.2}
 
 
+def test_rewards_are_told_apart_by_the_worst_tier():
+    group = _group([(Tier.EXACT, 1.0)], [(Tier.EXACT, 1.0)], [(Tier.MISS, 0.0)], [(Tier.FUZZY, 0.5)])
+    rewards = (1.0, 0.5, 0.25, None)
+    scored = zip(group.trajectories, rewards, strict=True)
+    values = _values(replace(group, trajectories=tuple(replace(item, reward=reward) for item, reward in scored)))
+
+    assert values["reward_by_tier/exact"] == 0.75
+    assert values["reward_by_tier/miss"] == 0.25
+    assert all(math.isnan(values[f"reward_by_tier/{tier}"]) for tier in ("live", "fuzzy", "best_effort"))
+
+
 @given(st.lists(st.integers(1, 40).flatmap(lambda n: st.integers(0, n).map(lambda k: k / n)), min_size=1, max_size=30))
 def test_bins_are_those_of_a_histogram(similarities):
     values = _values(_group([(Tier.FUZZY, similarity) for similarity in similarities]))
@@ -64,7 +76,7 @@ def test_the_names_are_the_same_whatever_happened():
     nothing, much = _values(_group()), _values(_group([(tier, 0.5) for tier in Tier]))
 
     assert list(nothing) == list(much)
-    assert len(much) == 2 * len(Tier) + 10
+    assert len(much) == 3 * len(Tier) + 10
     assert all(np.isnan(value) for value in nothing.values())
 
 

@@ -122,6 +122,7 @@ def test_a_malformed_call_is_answered_with_an_error_and_may_be_mended():
     assert json.loads(play.first.messages[2].content)["error"].startswith("Malformed tool call")
     assert play.first.messages[2].role is Role.TOOL
     assert len(play.worlds[0].calls) == 1
+    assert [turn.malformed_calls for turn in play.first.turns] == [1, 0, 0]
 
 
 def test_parallel_calls_run_in_order_and_come_back_in_one_extension():

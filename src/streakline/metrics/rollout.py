@@ -38,21 +38,28 @@ class RolloutMetrics(Metric):
     `trajectories`, and for each of them `turns`, `calls`, `tokens` (of all samples) and `sampled_tokens` (those the
     policy wrote and can be trained on); `failed_calls` share of calls; `closed_thinking`, the number of turns whose
     thinking was closed for the policy; share of groups with `zero_variance`, `all_correct`, `all_wrong`; and
-    `termination/<reason>` shares that sum to 1. A mean over nothing is nan.
+    `termination/<reason>` shares that sum to 1; and the mean of each reward term (`reward_term/<name>`) over the
+    trajectories in which it could be scored. A mean over nothing is nan.
     """
 
     full_state_update = False
 
     sums: torch.Tensor
     terminations: torch.Tensor
+    terms: torch.Tensor
 
-    def __init__(self, *, success_threshold: float = 1.0, zero_variance_tol: float = 1e-6) -> None:
+    def __init__(
+        self, *, success_threshold: float = 1.0, zero_variance_tol: float = 1e-6, terms: Sequence[str] = ()
+    ) -> None:
         super().__init__()
+        self._terms = tuple(terms)
         self._threshold = success_threshold
         self._tol = zero_variance_tol
         # float64: a float32 sum of tokens stops counting at 16 million.
         self.add_state("sums", torch.zeros(len(_SUMS), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("terminations", torch.zeros(len(Termination), dtype=torch.float64), dist_reduce_fx="sum")
+
+        self.add_state("terms", torch.zeros(len(self._terms), 2, dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, groups: Sequence[Group]) -> None:
         """Add groups as they were sampled, before any selection."""
@@ -87,6 +94,10 @@ class RolloutMetrics(Metric):
                 f"termination/{reason.value}": count / sums["trajectories"] if sums["trajectories"] else math.nan
                 for reason, count in zip(Termination, self.terminations.tolist(), strict=True)
             },
+            **{
+                f"reward_term/{name}": total / count if count else math.nan
+                for name, (total, count) in zip(self._terms, self.terms.tolist(), strict=True)
+            },
         }
 
     def _add_trajectory(self, trajectory: Trajectory) -> None:
@@ -105,6 +116,10 @@ class RolloutMetrics(Metric):
             closed_thinking=sum(turn.closed_thinking for turn in trajectory.turns),
         )
         self.terminations[list(Termination).index(trajectory.termination)] += 1
+        for place, name in enumerate(self._terms):
+            score = trajectory.reward_terms.get(name)
+            if score is not None:
+                self.terms[place] += torch.tensor([score, 1.0], dtype=torch.float64, device=self.terms.device)
 
     def _add(self, **parts: float) -> None:
         for name, part in parts.items():

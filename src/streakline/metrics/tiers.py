@@ -22,7 +22,8 @@ class TierMetrics(Metric):
     Values after `compute`: `tier/<tier>`, share of calls (a call that was refused before the look-up is `live`);
     `worst_tier/<tier>`, share of trajectories by the worst tier of any result (`live` where no tool was called);
     `similarity/<low>`, share of the results served from another call or state whose similarity is in [low, low + 0.1),
-    of the last bin in [0.9, 1]. A share of nothing is nan.
+    of the last bin in [0.9, 1]; and `reward_by_tier/<tier>`, mean reward of the scored trajectories with this worst
+    tier. A share or mean of nothing is nan.
     """
 
     full_state_update = False
@@ -30,10 +31,18 @@ class TierMetrics(Metric):
     tiers: torch.Tensor
     worst_tiers: torch.Tensor
     similarities: torch.Tensor
+    rewards: torch.Tensor
+    scored: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        for name, names in (("tiers", _TIERS), ("worst_tiers", _TIERS), ("similarities", _BINS)):
+        for name, names in (
+            ("tiers", _TIERS),
+            ("worst_tiers", _TIERS),
+            ("similarities", _BINS),
+            ("rewards", _TIERS),
+            ("scored", _TIERS),
+        ):
             self.add_state(name, torch.zeros(len(names), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, groups: Sequence[Group]) -> None:
@@ -45,10 +54,16 @@ class TierMetrics(Metric):
         self.worst_tiers += self._counts((item.worst_tier.rank for item in trajectories), like=self.worst_tiers)
         self.similarities += self._counts((min(int(10 * value), 9) for value in inexact), like=self.similarities)
 
+        for trajectory in trajectories:
+            if trajectory.reward is not None:
+                self.rewards[trajectory.worst_tier.rank] += trajectory.reward
+                self.scored[trajectory.worst_tier.rank] += 1
+
     def compute(self) -> dict[str, float]:
         """Shares by name. See the class."""
+        rewards = dict(zip(_TIERS, (self.rewards / self.scored).tolist(), strict=True))
         parts = (("tier", _TIERS, self.tiers), ("worst_tier", _TIERS, self.worst_tiers))
-        return {
+        return {f"reward_by_tier/{name}": mean for name, mean in rewards.items()} | {
             f"{kind}/{name}": share
             for kind, names, counts in (*parts, ("similarity", _BINS, self.similarities))
             for name, share in zip(names, (counts / counts.sum()).tolist(), strict=True)

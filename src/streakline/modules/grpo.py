@@ -100,7 +100,7 @@ class GRPOModule(AgentModule):
         self.reference: PreTrainedModel | None = None
         self._buffer = RolloutBuffer()
         self._rollout_metrics = RolloutMetrics(
-            success_threshold=grpo.success_threshold, zero_variance_tol=grpo.zero_variance_tol
+            success_threshold=grpo.success_threshold, zero_variance_tol=grpo.zero_variance_tol, terms=reward.names
         )
         self._tier_metrics = TierMetrics()
         self._update_metrics = UpdateMetrics()

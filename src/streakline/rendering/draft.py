@@ -79,9 +79,9 @@ class TrajectoryDraft:
         )
         return truncated
 
-    def set_results(self, results: Sequence[ToolResult]) -> None:
-        """Attach the results of the last turn's calls."""
-        self._turns[-1] = replace(self._turns[-1], results=tuple(results))
+    def set_results(self, results: Sequence[ToolResult], *, malformed_calls: int = 0) -> None:
+        """Attach the results of the last turn's calls, and how many more could not be read."""
+        self._turns[-1] = replace(self._turns[-1], results=tuple(results), malformed_calls=malformed_calls)
 
     def mark_thinking_closed(self) -> None:
         """Note that the last turn left its thinking open, and that what follows it closes it."""

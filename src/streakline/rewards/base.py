@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import final
 
 from streakline.errors import ConfigError, RecordError
 from streakline.types import Task, Trajectory
@@ -24,9 +23,10 @@ class RewardTerm(ABC):
         """Judge one trajectory by a finite number, usually in [0, 1]; None = could not be judged."""
 
 
-@final
 class Reward:
     """Weighted mean of terms. A term that could not be scored leaves the mean, its weight with it.
+
+    A subclass that combines them otherwise implements `combine` and `names`.
 
     Args:
         terms: Signals by the name under which they are logged.
@@ -55,6 +55,11 @@ class Reward:
         """Weight by term name."""
         return self._weights
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What `reward_terms` of a scored trajectory holds."""
+        return tuple(self._terms)
+
     def __call__(self, task: Task, trajectory: Trajectory) -> Trajectory:
         """Copy of a trajectory with `reward` and `reward_terms`; the reward is None where no weighted term has a score.
 
@@ -70,9 +75,18 @@ class Reward:
                     f"Expected reward term `{name}` of trajectory {task.id}, member {trajectory.group_member}, "
                     f"to be finite, but got {score}"
                 )
-        return replace(trajectory, reward=self._combined(scores), reward_terms=scores)
+        reward, parts = self.combine(scores, trajectory)
+        return replace(trajectory, reward=reward, reward_terms=scores | parts)
 
-    def _combined(self, scores: Mapping[str, float | None]) -> float | None:
-        weighted = [(self._weights[name], score) for name, score in scores.items() if score is not None]
-        total = sum(weight for weight, _ in weighted)
-        return sum(weight * score for weight, score in weighted) / total if total else None
+    def combine(
+        self, scores: Mapping[str, float | None], trajectory: Trajectory
+    ) -> tuple[float | None, dict[str, float | None]]:
+        """Reward from the score of each term, and what else is to be noted beside them."""
+        return weighted_mean(scores, self._weights), {}
+
+
+def weighted_mean(scores: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
+    """Mean of the scores that have a weight and are not None; None where there is none."""
+    weighted = [(weights[name], score) for name, score in scores.items() if score is not None and name in weights]
+    total = sum(weight for weight, _ in weighted)
+    return sum(weight * score for weight, score in weighted) / total if total else None

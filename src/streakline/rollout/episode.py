@@ -157,7 +157,7 @@ class Episode:
 
     def _after_calls(self, parsed: ParsedAssistant) -> GenerationRequest | None:
         outcome = self._calls.run(parsed, visible={tool.name: tool for tool in self._tools})
-        self._draft.set_results(outcome.results)
+        self._draft.set_results(outcome.results, malformed_calls=len(parsed.errors))
         self._messages.extend(outcome.messages)
         if outcome.termination is not None:
             return self._end(outcome.termination, outcome.detail)

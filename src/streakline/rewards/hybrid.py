@@ -1,0 +1,94 @@
+"""An answer that counts as far as the cache was faithful, and otherwise how the work was done (paper B)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import final
+
+from typing_extensions import override
+
+from streakline.errors import ConfigError
+from streakline.rewards.base import Reward, RewardTerm, weighted_mean
+from streakline.rewards.leaks import find_leak
+from streakline.rewards.trust import Trust, measured_trust
+from streakline.types import Trajectory
+
+_ANSWER = "answer"
+_PARTS = ("process", "trust", "untiered", "leak")
+_TRUST = Trust()  # frozen, so that sharing it is safe
+
+
+@final
+class HybridReward(Reward):
+    """a * answer + (1 - a) * process, where `a` follows from the worst tier of an episode's results (arXiv 2606.14179).
+
+    Beside the score of each term, `reward_terms` holds the weighted mean of the process terms (`process`), `a`
+    (`trust`), the reward with the trust of exact results whatever the tier (`untiered`: a change of it is progress, not
+    a change of the measure), and whether the final answer leaked thinking (`leak`), which makes the answer count 0. An
+    answer that could not be scored leaves the trajectory unscored; without any scored process term the answer is all.
+
+    Args:
+        answer: Scores the answer, in [0, 1].
+        process: Signals about the way to it, by name.
+        weights: Weight of each process term; one left out weighs 1.
+        trust: `a` by tier.
+        audit: `audit.json` of an audit of the cache; trust then follows the fidelity that was measured. None = `trust`
+            as it is.
+        clamp_leaks: Whether an answer that leaks thinking counts 0 (`rewards/leaks.py`).
+
+    Raises:
+        ConfigError: A process term has a name of the reward's own, or a weight doesn't fit.
+        DataError: The audit can't be read.
+    """
+
+    def __init__(
+        self,
+        answer: RewardTerm,
+        process: dict[str, RewardTerm],
+        weights: dict[str, float] | None = None,
+        trust: Trust = _TRUST,
+        audit: str | None = None,
+        clamp_leaks: bool = True,
+    ) -> None:
+        if taken := sorted({_ANSWER, *_PARTS} & process.keys()):
+            raise ConfigError(f"Expected `process` to have names of its own, but got {', '.join(taken)}")
+        self._process = Reward(process, weights)
+        super().__init__({_ANSWER: answer, **process})
+        self._trust = trust if audit is None else measured_trust(trust, Path(audit))
+        self._clamp_leaks = clamp_leaks
+
+    @property
+    @override
+    def weights(self) -> Mapping[str, float]:
+        """Weight of each process term by name."""
+        return self._process.weights
+
+    @property
+    @override
+    def names(self) -> tuple[str, ...]:
+        return (*super().names, *_PARTS)
+
+    @override
+    def combine(
+        self, scores: Mapping[str, float | None], trajectory: Trajectory
+    ) -> tuple[float | None, dict[str, float | None]]:
+        """Reward, and its parts."""
+        leak = bool(find_leak(final_answer(trajectory)))
+        answer = 0.0 if leak and self._clamp_leaks else scores[_ANSWER]
+        process, trust = weighted_mean(scores, self._process.weights), self._trust.of(trajectory)
+        reward = _mixed(answer, process, trust)
+        untiered = _mixed(answer, process, self._trust.exact)
+        return reward, {"process": process, "trust": trust, "untiered": untiered, "leak": float(leak)}
+
+
+def final_answer(trajectory: Trajectory) -> str:
+    """Text of the last turn, unless it calls something; empty = there is none."""
+    last = trajectory.turns[-1].message if trajectory.turns else None
+    return "" if last is None or last.tool_calls else last.content
+
+
+def _mixed(answer: float | None, process: float | None, trust: float) -> float | None:
+    if answer is None or process is None:
+        return answer
+    return trust * answer + (1 - trust) * process

@@ -1,0 +1,38 @@
+"""Answers that talk about the work in place of the result: thinking that leaked, reasoning about how to answer.
+
+Paper B gives such an answer a score of 0 and does not publish its rules; these are ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+LEAKS: Final[Mapping[str, re.Pattern[str]]] = {
+    name: re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    for name, pattern in {
+        "tag of thinking": r"</?\s*think(ing)?\s*>",
+        "tag of a call or a result": r"</?\s*tool_(call|response|result)s?\s*>",
+        "the user in the third person": r"\bthe user('s)? (wants?|asks?|asked|is asking|needs?"
+        r"|said|says|request\w*|quer\w+)\b",
+        "thinking aloud": r"^\W*(okay|ok|alright|hmm+|wait|so|now|well)\b[,.: ]+\W*(so |now )?"
+        r"(let me|let's|i need to|i should|i have to|we need to|first)\b",
+        "announced thought": r"\b(let me think|thinking (out loud|step by step)|my (reasoning|thought process)"
+        r"|chain of thought)\b",
+        "choice of a tool": r"\b(i|we) (should|need to|must|will|have to|could) (now |first |then )?(call|use|invoke) "
+        r"(the |a )?[`'\"]?\w+[`'\"]? (tool|function|api)\b",
+        "instructions to itself": r"\b(the|my) (system prompt|instructions say)\b",
+    }.items()
+}
+"""Rule -> what it looks for, anywhere in the final answer."""
+
+
+def find_leak(answer: str) -> str:
+    """Name of the first rule that an answer breaks; empty = none.
+
+    Example:
+        >>> find_leak("Okay, let me check the order first."), find_leak("Order 12 was cancelled.")
+        ('thinking aloud', '')
+    """
+    return next((name for name, pattern in LEAKS.items() if pattern.search(answer)), "")
