@@ -75,7 +75,7 @@ def test_two_processes_skip_and_keep_what_one_does(tmp_path):
     compared = [
         name for name in results[0]["metrics"] if name.startswith(("filter/", "down_sample/", "train/engine_k"))
     ]
-    assert len(compared) == 6 + 7 + 4
+    assert len(compared) == 6 + 8 + 4
     for name in compared:
         assert results[1]["metrics"][name] == pytest.approx(results[0]["metrics"][name], rel=1e-6, nan_ok=True), name
     assert results[0]["metrics"]["filter/skipped"] == 2

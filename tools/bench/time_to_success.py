@@ -119,6 +119,7 @@ def only_one(folder: Path) -> TextIO:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        lock.close()
         raise BenchError(f"Expected to be alone with {folder}, but another benchmark runs there") from error
     return lock
 
