@@ -88,5 +88,5 @@ def _num_lowest(ordered: torch.Tensor, counts: torch.Tensor, keep: int) -> torch
         return prefix[:, low] + prefix[:, -1:] - prefix.gather(1, first_high)
 
     variance = over_kept(centred.square()) / keep - (over_kept(centred) / keep).square()
-    is_best = variance >= variance.amax(1, keepdim=True) * (1 - 1e-9)  # equal but for rounding
+    is_best = variance >= variance.amax(1, keepdim=True) * (1 - 1e-12)  # equal but for rounding
     return is_best.int().argmax(1, keepdim=True)
