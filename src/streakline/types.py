@@ -208,6 +208,11 @@ class Task:
                     f"Expected `{label}` of {self.id} to have {len(self.requests)} user turns, but got {len(value)}"
                 )
 
+    def visible_tools(self, user_turn: int) -> dict[str, ToolSchema]:
+        """Tools that the policy sees in a 0-based user turn, by name."""
+        revealed = (tool for turn in range(user_turn + 1) for tool in self.revealed_tools.get(turn, ()))
+        return {tool.name: tool for tool in (*self.tools, *revealed)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:

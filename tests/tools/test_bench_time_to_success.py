@@ -56,16 +56,6 @@ def test_the_final_difference_is_over_seeds(curves):
     assert curves.final_difference(plain[:1], other[:1]) is None
 
 
-def test_two_benchmarks_do_not_share_a_folder(load_tool, tmp_path):
-    bench = load_tool("bench/time_to_success")
-    lock = bench.only_one(tmp_path)
-
-    with pytest.raises(bench.BenchError, match="Expected to be alone with"):
-        bench.only_one(tmp_path)
-    lock.close()
-    bench.only_one(tmp_path).close()
-
-
 def test_it_trains_reads_and_goes_on(run_bench, tmp_path):
     options = (
         *("--model", "data/base", "--studies", "single", "--arms", "all", "--seeds", "0", "--steps", "2"),

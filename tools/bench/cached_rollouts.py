@@ -92,10 +92,8 @@ def measure(loop: AgentLoop, tools: EnvironmentFactory, *, name: str, latency_s:
 
 def num_calls(task: Task, trajectory: Trajectory) -> int:
     """Calls of an episode that were not refused for their form."""
-    revealed = (schema for schemas in task.revealed_tools.values() for schema in schemas)
-    visible = {schema.name: schema for schema in (*task.tools, *revealed)}
     return sum(
-        not call_fault(call, visible=visible)
+        not call_fault(call, visible=task.visible_tools(turn.user_turn))
         for turn in trajectory.turns
         for call, _ in zip(turn.message.tool_calls, turn.results, strict=False)
     )

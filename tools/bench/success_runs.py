@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 from success_curves import Curve
 
 from streakline.errors import StreaklineError
-from streakline.evaluation.run_metrics import read_metric, seconds_by_part
+from streakline.evaluation.run_metrics import PARTS, read_metric, seconds_by_part
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENT = "time-to-success"
@@ -30,7 +29,6 @@ ARMS: Mapping[str, tuple[str, str]] = {
 """Arm -> its config under configs/ablation/efficiency, and how rows share passes."""
 STUDIES: Mapping[str, str] = {"single": "[1]", "multi": "[2]"}
 """Study -> the numbers of user turns of its tasks."""
-_CLOCK = ("time/rollout", "time/tool", "time/reward", "time/reference", "time/update")
 
 
 class BenchError(StreaklineError, RuntimeError):
@@ -82,17 +80,17 @@ class Bench:
         marker = self.folder / f"{name}.json"
         if not marker.exists():
             config, packing = ARMS[arm]
-            shutil.rmtree(self.folder / EXPERIMENT / name, ignore_errors=True)
-            options = ["--config", str(ROOT / "configs" / "ablation" / "efficiency" / config)]
-            more = ["--model.grpo.packing", packing, *self._length(), "--run.seed", str(seed)]
-            self._main("fit", study, name, *options, *more, "--trainer.check_val_every_n_epoch", "1")
-            marker.write_text(json.dumps({"done": True}))
+            arm_options = ("--config", f"configs/ablation/efficiency/{config}", "--model.grpo.packing", packing)
+            # Epochs of a filter are short and may hold no step at all, so that steps alone would not bound a run.
+            length = ("--trainer.max_steps", str(self.steps), "--trainer.max_epochs", str(3 * self.steps))
+            self._main("fit", study, name, *arm_options, *length, "--run.seed", str(seed))
+            marker.touch()
 
     def read(self, study: str, arm: str, seed: int) -> Run:
         """What a training logged."""
         name = f"{study}-{arm}-seed{seed}"
         spent: dict[int, float] = {}
-        for metric in _CLOCK:
+        for metric in PARTS.values():
             for step, value in self._metric(name, metric):
                 spent[step] = spent.get(step, 0.0) + value
         points = [(0.0, self.start(study))]
@@ -110,10 +108,6 @@ class Bench:
             ),
             all_correct_at_start=float(np.mean(first)) if first else math.nan,
         )
-
-    def _length(self) -> Sequence[str]:
-        # Epochs of a filter are short and may hold no step at all, so that steps alone would not bound a run.
-        return "--trainer.max_steps", str(self.steps), "--trainer.max_epochs", str(3 * self.steps)
 
     def _metric(self, name: str, metric: str) -> Sequence[tuple[int, float]]:
         return read_metric(metric, run_id=self._run_id(name), store=self.store)

@@ -24,7 +24,6 @@ here are given to each training.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import math
 import shutil
@@ -33,12 +32,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 from matplotlib.figure import Figure
 from success_curves import final_difference, ratio_interval, speedup, target_of
-from success_runs import ARMS, ROOT, STUDIES, Bench, BenchError, Run, make_policy
+from success_runs import ARMS, ROOT, STUDIES, Bench, Run, make_policy
 
 from streakline.errors import StreaklineError
 from streakline.evaluation.tables import markdown_table
@@ -108,22 +106,6 @@ def draw(runs: Mapping[tuple[str, str], Sequence[Run]], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def only_one(folder: Path) -> TextIO:
-    """Lock a folder of runs: what another benchmark trains there must not be begun anew.
-
-    Raises:
-        BenchError: If another holds it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = (folder / ".lock").open("w", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise BenchError(f"Expected to be alone with {folder}, but another benchmark runs there") from error
-    return lock
-
-
 def main() -> None:
     """Train what is missing, print, draw, and write the figures where asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -143,9 +125,7 @@ def main() -> None:
         arguments.studies, arguments.arms, arguments.seeds = ["multi"], ["all"], [0]
     folder = arguments.folder.resolve()
     if arguments.fresh:
-        only_one(folder).close()
-        shutil.rmtree(folder)
-    lock = only_one(folder)  # held until the end
+        shutil.rmtree(folder, ignore_errors=True)
     bench = Bench(folder=folder, model=arguments.model or make_policy(folder), steps=arguments.steps, options=options)
     arms = list(dict.fromkeys(["plain", *arguments.arms]))
     # What the figures need comes first, seed by seed, so that what runs side by side is much the same for every arm.
@@ -161,7 +141,6 @@ def main() -> None:
     }
     report(runs)
     draw(runs, arguments.picture)
-    lock.close()
     print(f"picture in {arguments.picture}")
     if arguments.json:
         arguments.json.write_text(json.dumps({"figures": figures_of(runs)}, indent=2) + "\n", encoding="utf-8")

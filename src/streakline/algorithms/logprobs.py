@@ -129,8 +129,10 @@ def _score(
         if barred_id is not None:
             logits[places, barred_id] = _BARRED
         logprobs = torch.log_softmax(logits, dim=-1)
-        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
+        if entropy_gradient:
             entropy = -(logprobs.exp() * logprobs).sum(-1)
+        else:  # in place: one [N, V] tensor less
+            entropy = -logprobs.detach().exp().mul_(logprobs.detach()).sum(-1)
         is_argmax = logprobs.detach().argmax(-1) == targets
         return logprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy, is_argmax
 

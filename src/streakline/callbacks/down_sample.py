@@ -82,13 +82,10 @@ class DownSampleRollouts(Callback):
         return kept
 
     def _log_kept(self, module: GRPOModule, groups: Sequence[Group]) -> None:
-        trained = [
-            group.rewards
-            for group in groups
-            if not (module.grpo.drop_zero_variance_groups and lacks_contrast(group, config=module.grpo))
-        ]
-        no_contrast = sum(lacks_contrast(group, config=module.grpo) for group in groups)
-        counts = (no_contrast, len(trained), sum(map(len, trained)))
+        with_contrast = [group for group in groups if not lacks_contrast(group, config=module.grpo)]
+        left = with_contrast if module.grpo.drop_zero_variance_groups else groups
+        trained = [group.rewards for group in left]
+        counts = (len(groups) - len(with_contrast), len(trained), sum(map(len, trained)))
         totals = sum_over_ranks(*counts, *_sums(trained), device=module.device)
         values = dict(zip(("no_contrast", "groups", "kept"), totals, strict=False))
         _log(module, values | {f"{name}_kept": value for name, value in _means(totals[3:]).items()})

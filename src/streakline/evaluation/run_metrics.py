@@ -13,7 +13,7 @@ from streakline.errors import DataError
 Metric: TypeAlias = "tuple[tuple[int, float], ...]"
 """(step, value) pairs in the order in which they were logged."""
 
-_PARTS = {
+PARTS = {
     "rollouts": "time/rollout",
     "tools": "time/tool",
     "rewards": "time/reward",
@@ -47,6 +47,6 @@ def mean_in_first_epoch(metric: Metric, *, epochs: Metric) -> float:
 def seconds_by_part(*, run_id: str, store: str) -> dict[str, float]:
     """Seconds that the steps of a GRPO run spent on each part, over all steps; parts that took no time are left out."""
     totals = {
-        part: sum(value for _, value in read_metric(name, run_id=run_id, store=store)) for part, name in _PARTS.items()
+        part: sum(value for _, value in read_metric(name, run_id=run_id, store=store)) for part, name in PARTS.items()
     }
     return {part: seconds for part, seconds in totals.items() if seconds > 0}

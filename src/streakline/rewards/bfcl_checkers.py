@@ -85,10 +85,9 @@ def rebuilt_source(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) ->
 
     The nesting stays. Calls that the environment refused are replaced by one that has no effect.
     """
-    visible = {schema.name: schema for schema in task.tools}
     source = []
     for index, user_turn in enumerate(steps):
-        visible.update({schema.name: schema for schema in task.revealed_tools.get(index, ())})
+        visible = task.visible_tools(index)
         source.append(
             [[_NO_TOOL if call_fault(call, visible=visible) else _source(call) for call in step] for step in user_turn]
         )

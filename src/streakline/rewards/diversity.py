@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from streakline.rewards.base import RewardTerm
-from streakline.rewards.executed import visible_tools
+from streakline.rewards.executed import calls_in_sight
 from streakline.types import Task, Trajectory
 
 
@@ -18,10 +18,5 @@ class ToolDiversity(RewardTerm):
 
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
         """Share of one trajectory; None where nothing was called."""
-        used = {
-            call.name
-            for turn in trajectory.turns
-            for call in turn.message.tool_calls
-            if call.name in visible_tools(task, turn.user_turn)
-        }
+        used = {call.name for call, visible in calls_in_sight(task, trajectory) if call.name in visible}
         return len(used) / len(trajectory.calls) if trajectory.calls else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from streakline.types import Task, ToolCall, ToolSchema, Trajectory
 
 
@@ -18,7 +20,9 @@ def executed_calls(trajectory: Trajectory, *, num_user_turns: int) -> tuple[tupl
     return tuple(tuple(user_turn) for user_turn in steps)
 
 
-def visible_tools(task: Task, user_turn: int) -> dict[str, ToolSchema]:
-    """Tools that the policy sees in a 0-based user turn, by name."""
-    revealed = (tool for turn, tools in task.revealed_tools.items() if turn <= user_turn for tool in tools)
-    return {tool.name: tool for tool in (*task.tools, *revealed)}
+def calls_in_sight(task: Task, trajectory: Trajectory) -> Iterator[tuple[ToolCall, Mapping[str, ToolSchema]]]:
+    """All calls that could be read, run or not, each with the tools that were in sight, by name."""
+    for turn in trajectory.turns:
+        if turn.message.tool_calls:
+            visible = task.visible_tools(turn.user_turn)
+            yield from ((call, visible) for call in turn.message.tool_calls)

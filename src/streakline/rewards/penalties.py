@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from typing import final
 
-from streakline.environment.live import call_fault
 from streakline.rewards.base import RewardTerm
-from streakline.rewards.executed import visible_tools
-from streakline.types import Task, ToolCall, Trajectory
+from streakline.rewards.call_format import CallFormat
+from streakline.rollout.tool_calls import call_identity
+from streakline.types import Task, Trajectory
 
 
 @final
@@ -19,7 +18,7 @@ class RepeatedCalls(RewardTerm):
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
         """Deduction of one trajectory."""
         ran = [
-            (_identity(call), result.content)
+            (call_identity(call), result.content)
             for turn in trajectory.turns
             for call, result in zip(turn.message.tool_calls, turn.results, strict=False)
         ]
@@ -29,19 +28,9 @@ class RepeatedCalls(RewardTerm):
 
 @final
 class InvalidCalls(RewardTerm):
-    """Minus the share of attempted calls that could not be read, or might not run: unknown tools, wrong arguments."""
+    """Minus the share of attempted calls that could not be read, or might not run: what `CallFormat` leaves to 1."""
 
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
         """Deduction of one trajectory."""
-        malformed = sum(turn.malformed_calls for turn in trajectory.turns)
-        faults = [
-            bool(call_fault(call, visible=visible_tools(task, turn.user_turn)))
-            for turn in trajectory.turns
-            for call in turn.message.tool_calls
-        ]
-        attempted = malformed + len(faults)
-        return -(malformed + sum(faults)) / attempted if attempted else 0.0
-
-
-def _identity(call: ToolCall) -> str:
-    return json.dumps([call.name, dict(call.arguments)], sort_keys=True)
+        share = CallFormat().score(task, trajectory)
+        return 0.0 if share is None else share - 1.0

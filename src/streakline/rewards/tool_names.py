@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from streakline.rewards.base import RewardTerm
-from streakline.rewards.executed import visible_tools
+from streakline.rewards.executed import calls_in_sight
 from streakline.types import Task, Trajectory
 
 
@@ -15,9 +15,5 @@ class ValidToolNames(RewardTerm):
 
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
         """Share of one trajectory; None where nothing was called."""
-        known = [
-            call.name in visible_tools(task, turn.user_turn)
-            for turn in trajectory.turns
-            for call in turn.message.tool_calls
-        ]
+        known = [call.name in visible for call, visible in calls_in_sight(task, trajectory)]
         return sum(known) / len(known) if known else None

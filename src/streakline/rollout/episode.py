@@ -61,9 +61,7 @@ def opening_messages(task: Task, *, mode: Literal["connected", "turn"]) -> tuple
 
 def opening_tools(task: Task, *, mode: Literal["connected", "turn"]) -> tuple[ToolSchema, ...]:
     """Tools that the policy sees in its first prompt."""
-    last = len(task.requests) - 1 if mode == "turn" else 0
-    revealed = (tool for turn in range(last + 1) for tool in task.revealed_tools.get(turn, ()))
-    return (*task.tools, *revealed)
+    return tuple(task.visible_tools(len(task.requests) - 1 if mode == "turn" else 0).values())
 
 
 @final

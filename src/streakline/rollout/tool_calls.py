@@ -94,7 +94,7 @@ class CallRunner:
     def _count(self, call: ToolCall, result: ToolResult, visible: Mapping[str, ToolSchema]) -> None:
         if result.is_error and call_fault(call, visible=visible):
             self._num_invalid += 1
-        identity = (json.dumps([call.name, dict(call.arguments)], sort_keys=True), result.content)
+        identity = (call_identity(call), result.content)
         # A cap that was met stays met, even if the turn goes on to other calls.
         if self._num_repeated < self._max_repeated_calls:
             self._num_repeated = self._num_repeated + 1 if identity == self._last else 0
@@ -108,6 +108,11 @@ class CallRunner:
         if self._environment.done:
             return Termination.ENVIRONMENT_DONE, ""
         return None, ""
+
+
+def call_identity(call: ToolCall) -> str:
+    """The same text for calls of the same tool with the same arguments."""
+    return json.dumps([call.name, dict(call.arguments)], sort_keys=True)
 
 
 def fit_result(result: ToolResult, *, encoder: GuardedEncoder, max_tokens: int) -> ToolResult:
