@@ -121,6 +121,9 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, default=ROOT / "mlruns" / "bench" / "time_to_success.png")
     parser.add_argument("--json", type=Path, default=None, help="file to write the figures to")
     arguments, options = parser.parse_known_args()
+    for name in ("jobs", "steps"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"Expected `--{name}` to be at least 1, but got {getattr(arguments, name)}")
     if arguments.quick:
         arguments.studies, arguments.arms, arguments.seeds = ["multi"], ["all"], [0]
     folder = arguments.folder.resolve()
