@@ -33,7 +33,7 @@ from streakline.data.collate import collate_rows
 from streakline.data.rows import TrainingRow, rows_of
 from streakline.environment.live import LiveEnvironment
 from streakline.modules.buffer import lacks_contrast, training_rows
-from streakline.modules.groups import score_group
+from streakline.modules.groups import score_groups
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.policy.config import PolicyConfig
 from streakline.policy.load import load_policy
@@ -199,7 +199,7 @@ def main() -> None:
     figures: dict[str, float] = {}
     found: dict[str, Sequence[Quality]] = {}
     for name, reward in REWARDS.items():
-        groups = [score_group(task, group, reward=reward) for task, group in zip(tasks, trajectories, strict=True)]
+        groups = score_groups(tasks, trajectories, reward=reward)
         with_contrast = [group for group in groups if not lacks_contrast(group, config=GRPOConfig())]
         figures[f"{name}_groups_with_contrast"] = len(with_contrast)
         if not with_contrast:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from streakline.callbacks.artifacts import artifact_stores
 from streakline.data.jsonl import write_jsonl
 from streakline.errors import ConfigError
-from streakline.modules.held_out import trajectory_to_json
+from streakline.modules.episode_rows import trajectory_to_json
 from streakline.types import JSON, Group, Trajectory
 
 

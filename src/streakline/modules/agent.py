@@ -40,7 +40,8 @@ EngineFactory: TypeAlias = Callable[[PreTrainedModel | PeftModel, Sequence[int]]
 """Makes an engine from the policy's model and the tokens that end an assistant turn."""
 
 _STATE_KEY = "streakline"
-_EPISODE_METRICS = ("turns", "calls", "failed_calls", "closed_thinking", "tokens")
+_EPISODE_METRICS = frozenset({"turns", "calls", "failed_calls", "closed_thinking", "tokens"})
+_EPISODE_PREFIXES = ("termination/", "reward_term/")
 
 
 class AgentModule(LightningModule, ABC):
@@ -81,7 +82,10 @@ class AgentModule(LightningModule, ABC):
         self._engine: RolloutEngine | None = None
         self._renderer: Renderer | None = None
         self._runner: HeldOutRunner | None = None
-        self._held_out_rollouts = RolloutMetrics(success_threshold=held_out.success_threshold)
+        measure = held_out.reward or reward
+        self._held_out_rollouts = RolloutMetrics(
+            success_threshold=held_out.success_threshold, terms=() if measure is None else measure.names
+        )
         self._saved_rng: RngState | None = None
 
     @property
@@ -242,7 +246,7 @@ class AgentModule(LightningModule, ABC):
             return
         means = held_out_means(scores, success_threshold=self.held_out.success_threshold)
         episodes = {
-            name: rollouts[name] for name in rollouts if name in _EPISODE_METRICS or name.startswith("termination/")
+            name: rollouts[name] for name in rollouts if name in _EPISODE_METRICS or name.startswith(_EPISODE_PREFIXES)
         }
         self.log_dict(
             {f"{stage}/{name}": value for name, value in (episodes | means).items()}, batch_size=1, sync_dist=True

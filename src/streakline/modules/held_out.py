@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-from streakline.data.conversations import message_to_json, tool_to_json
 from streakline.data.jsonl import write_jsonl
 from streakline.environment.base import EnvironmentFactory
 from streakline.errors import ConfigError
 from streakline.metrics.held_out import HeldOutScore
 from streakline.modules.distributed import gather_lists
-from streakline.modules.groups import score_group
+from streakline.modules.episode_rows import trajectory_to_json
+from streakline.modules.groups import score_groups
 from streakline.rewards.base import Reward
 from streakline.rollout.agent_loop import AgentLoop
 from streakline.rollout.sampling import SamplingPolicy
@@ -73,8 +73,7 @@ class HeldOutRunner:
         def attempt(sampling: SamplingPolicy, num_samples: int) -> list[Group]:
             loop = make_loop(sampling, config.seed)
             episodes = loop.run(tasks, num_samples=num_samples, make_environment=make_environment, epoch=0)
-            pairs = zip(tasks, episodes, strict=True)
-            return [score_group(task, trajectories, reward=self._reward) for task, trajectories in pairs]
+            return score_groups(tasks, episodes, reward=self._reward)
 
         sampled = attempt(self._sampling, config.num_samples) if config.num_samples else []
         greedy = attempt(replace(self._sampling, greedy=True), 1) if config.greedy else []
@@ -120,23 +119,3 @@ class HeldOutRunner:
                 f"but got {self._config.score!r}"
             )
         return trajectory.reward_terms.get(self._config.score)
-
-
-def trajectory_to_json(task: Task, trajectory: Trajectory) -> dict[str, JSON]:
-    """One episode as a row that `data/conversations.py` reads, with its outcome beside it."""
-    revealed = [tool for tools in task.revealed_tools.values() for tool in tools]
-    return {
-        "task_id": task.id,
-        "kind": task.kind,
-        "group_member": trajectory.group_member,
-        "messages": [message_to_json(message) for message in trajectory.messages],
-        "tools": [tool_to_json(tool) for tool in (*task.tools, *revealed)],
-        "reward": trajectory.reward,
-        "reward_terms": dict(trajectory.reward_terms),
-        "termination": trajectory.termination.value,
-        "detail": trajectory.detail,
-        "tier": trajectory.worst_tier.value,
-        "num_turns": len(trajectory.turns),
-        "num_tokens": sum(len(sample.token_ids) for sample in trajectory.samples),
-        "weight_version": trajectory.weight_version,
-    }

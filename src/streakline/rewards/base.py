@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from streakline.errors import ConfigError, RecordError
 from streakline.types import Task, Trajectory
+
+Scores: TypeAlias = Mapping[str, float | None]
+"""What each term made of a trajectory, by name."""
 
 
 class RewardTerm(ABC):
@@ -21,6 +25,10 @@ class RewardTerm(ABC):
     @abstractmethod
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
         """Judge one trajectory by a finite number, usually in [0, 1]; None = could not be judged."""
+
+    def score_all(self, episodes: Sequence[tuple[Task, Trajectory]]) -> list[float | None]:
+        """Judge all trajectories of a step. A term that waits for something judges them side by side here."""
+        return [self.score(task, trajectory) for task, trajectory in episodes]
 
 
 class Reward:
@@ -61,31 +69,52 @@ class Reward:
         return tuple(self._terms)
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Trajectory:
-        """Copy of a trajectory with `reward` and `reward_terms`; the reward is None where no weighted term has a score.
+        """Copy of a trajectory with `reward` and `reward_terms`, as if it were the only one of its task."""
+        return self.score_groups([(task, [trajectory])])[0][0]
+
+    def score_groups(self, groups: Sequence[tuple[Task, Sequence[Trajectory]]]) -> list[tuple[Trajectory, ...]]:
+        """Copies of each task's trajectories with `reward` and `reward_terms`, asking every term once for all of them.
+
+        The reward is None where no weighted term has a score.
 
         Raises:
-            RecordError: The trajectory belongs to another task, or a term gave NaN or infinity.
+            RecordError: A trajectory belongs to another task, or a term gave NaN or infinity.
         """
-        if trajectory.task_id != task.id:
-            raise RecordError(f"Expected a trajectory of {task.id}, but got one of {trajectory.task_id}")
-        scores = {name: term.score(task, trajectory) for name, term in self._terms.items()}
-        for name, score in scores.items():
-            if score is not None and not math.isfinite(score):
-                raise RecordError(
-                    f"Expected reward term `{name}` of trajectory {task.id}, member {trajectory.group_member}, "
-                    f"to be finite, but got {score}"
-                )
-        reward, parts = self.combine(scores, trajectory)
-        return replace(trajectory, reward=reward, reward_terms=scores | parts)
+        episodes = [(task, trajectory) for task, trajectories in groups for trajectory in trajectories]
+        for task, trajectory in episodes:
+            if trajectory.task_id != task.id:
+                raise RecordError(f"Expected a trajectory of {task.id}, but got one of {trajectory.task_id}")
+        columns = {name: _finite(name, term.score_all(episodes), episodes) for name, term in self._terms.items()}
+        rows = iter([{name: column[place] for name, column in columns.items()} for place in range(len(episodes))])
+        return [self._score_group(trajectories, [next(rows) for _ in trajectories]) for _, trajectories in groups]
 
     def combine(
-        self, scores: Mapping[str, float | None], trajectory: Trajectory
-    ) -> tuple[float | None, dict[str, float | None]]:
-        """Reward from the score of each term, and what else is to be noted beside them."""
-        return weighted_mean(scores, self._weights), {}
+        self, scores: Sequence[Scores], trajectories: Sequence[Trajectory]
+    ) -> list[tuple[float | None, Scores]]:
+        """Reward of each trajectory of a group from its terms' scores, and what else is to be noted beside them."""
+        return [(weighted_mean(scores, self._weights), {}) for scores in scores]
+
+    def _score_group(self, trajectories: Sequence[Trajectory], scores: Sequence[Scores]) -> tuple[Trajectory, ...]:
+        combined = self.combine(scores, trajectories)
+        return tuple(
+            replace(trajectory, reward=reward, reward_terms={**terms, **parts})
+            for trajectory, terms, (reward, parts) in zip(trajectories, scores, combined, strict=True)
+        )
 
 
-def weighted_mean(scores: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
+def _finite(
+    name: str, scores: Sequence[float | None], episodes: Sequence[tuple[Task, Trajectory]]
+) -> Sequence[float | None]:
+    for score, (task, trajectory) in zip(scores, episodes, strict=True):
+        if score is not None and not math.isfinite(score):
+            raise RecordError(
+                f"Expected reward term `{name}` of trajectory {task.id}, member {trajectory.group_member}, "
+                f"to be finite, but got {score}"
+            )
+    return scores
+
+
+def weighted_mean(scores: Scores, weights: Mapping[str, float]) -> float | None:
     """Mean of the scores that have a weight and are not None; None where there is none."""
     weighted = [(weights[name], score) for name, score in scores.items() if score is not None and name in weights]
     total = sum(weight for weight, _ in weighted)

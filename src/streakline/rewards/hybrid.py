@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import final
 
 from typing_extensions import override
 
 from streakline.errors import ConfigError
-from streakline.rewards.base import Reward, RewardTerm, weighted_mean
+from streakline.rewards.base import Reward, RewardTerm, Scores, weighted_mean
 from streakline.rewards.leaks import find_leak
 from streakline.rewards.trust import Trust, measured_trust
 from streakline.types import Trajectory
@@ -71,9 +71,12 @@ class HybridReward(Reward):
 
     @override
     def combine(
-        self, scores: Mapping[str, float | None], trajectory: Trajectory
-    ) -> tuple[float | None, dict[str, float | None]]:
-        """Reward, and its parts."""
+        self, scores: Sequence[Scores], trajectories: Sequence[Trajectory]
+    ) -> list[tuple[float | None, Scores]]:
+        """Reward of each trajectory of a group, and its parts."""
+        return [self._mix(one, trajectory) for one, trajectory in zip(scores, trajectories, strict=True)]
+
+    def _mix(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
         leak = bool(find_leak(final_answer(trajectory)))
         answer = 0.0 if leak and self._clamp_leaks else scores[_ANSWER]
         process, trust = weighted_mean(scores, self._process.weights), self._trust.of(trajectory)
