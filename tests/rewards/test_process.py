@@ -50,10 +50,18 @@ def test_shares_of_calls(calls, names, form, diversity, invalid):
     assert [term.score(TASK, trajectory) for term in terms] == [names, form, diversity, invalid]
 
 
-def test_without_a_call_there_is_nothing_to_judge():
+@pytest.mark.parametrize("kind", [ValidToolNames, CallFormat, ToolDiversity])
+def test_calling_nothing_is_no_way_to_a_good_process(kind):
     trajectory = episode(TASK, [[]])
 
-    assert [term.score(TASK, trajectory) for term in (ValidToolNames(), CallFormat(), ToolDiversity())] == [None] * 3
+    assert kind().score(TASK, trajectory) == 0.0
+    assert kind(no_call=0.5).score(TASK, trajectory) == 0.5
+    assert kind(no_call=None).score(TASK, trajectory) is None
+
+
+def test_without_a_call_nothing_is_deducted():
+    trajectory = episode(TASK, [[]])
+
     assert [term.score(TASK, trajectory) for term in (RepeatedCalls(), InvalidCalls())] == [0.0, 0.0]
 
 

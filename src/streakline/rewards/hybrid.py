@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import final
 
@@ -39,7 +40,7 @@ class HybridReward(Reward):
 
     Raises:
         ConfigError: A process term has a name of the reward's own, or a weight doesn't fit.
-        DataError: The audit can't be read.
+        DataError: The audit can't be read, at the first use.
     """
 
     def __init__(
@@ -55,8 +56,14 @@ class HybridReward(Reward):
             raise ConfigError(f"Expected `process` to have names of its own, but got {', '.join(taken)}")
         self._process = Reward(process, weights)
         super().__init__({_ANSWER: answer, **process})
-        self._trust = trust if audit is None else measured_trust(trust, Path(audit))
+        self._given_trust = trust
+        self._audit = audit
         self._clamp_leaks = clamp_leaks
+
+    @cached_property
+    def trust(self) -> Trust:
+        """`a` by tier. An audit is read at the first use, so that the reward can be built before the audit is made."""
+        return self._given_trust if self._audit is None else measured_trust(self._given_trust, Path(self._audit))
 
     @property
     @override
@@ -79,9 +86,9 @@ class HybridReward(Reward):
     def _mix(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
         leak = bool(find_leak(final_answer(trajectory)))
         answer = 0.0 if leak and self._clamp_leaks else scores[_ANSWER]
-        process, trust = weighted_mean(scores, self._process.weights), self._trust.of(trajectory)
+        process, trust = weighted_mean(scores, self._process.weights), self.trust.of(trajectory)
         reward = _mixed(answer, process, trust)
-        untiered = _mixed(answer, process, self._trust.exact)
+        untiered = _mixed(answer, process, self.trust.exact)
         return reward, {"process": process, "trust": trust, "untiered": untiered, "leak": float(leak)}
 
 

@@ -32,5 +32,5 @@ class InvalidCalls(RewardTerm):
 
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
         """Deduction of one trajectory."""
-        share = CallFormat().score(task, trajectory)
+        share = CallFormat(no_call=None).score(task, trajectory)
         return 0.0 if share is None else share - 1.0
