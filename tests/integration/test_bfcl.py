@@ -15,7 +15,7 @@ from streakline.modules.sft import SFTModule
 from streakline.policy.config import PolicyConfig
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rewards.base import Reward
-from streakline.rewards.bfcl_official import OfficialBFCL
+from streakline.rewards.bfcl.official import OfficialBFCL
 from streakline.rollout.agent_loop import EpisodeConfig
 from streakline.rollout.hf_engine import HFEngine
 from streakline.rollout.sampling import SamplingPolicy

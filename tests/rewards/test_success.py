@@ -6,7 +6,7 @@ from tests.fixtures.episodes import call, episode
 from tests.fixtures.worlds import world
 
 from streakline.errors import ConfigError
-from streakline.rewards.bfcl_checkers import check_multi_turn
+from streakline.rewards.bfcl.upstream import check_multi_turn
 from streakline.rewards.success import StateSuccess
 from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.types import Termination

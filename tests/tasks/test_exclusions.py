@@ -2,7 +2,7 @@ import pytest
 from tests.fixtures.episodes import call, episode
 
 from streakline.environment.replay import gold_outcomes
-from streakline.rewards.bfcl_official import OfficialBFCL
+from streakline.rewards.bfcl.official import OfficialBFCL
 from streakline.rewards.success import StateSuccess
 from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.tasks.bfcl_source import CATEGORIES, MULTI_TURN

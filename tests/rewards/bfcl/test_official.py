@@ -8,9 +8,9 @@ from tests.fixtures.episodes import call, episode
 from tests.fixtures.worlds import world
 
 from streakline.errors import ConfigError, DataError, MissingDependencyError
-from streakline.rewards import bfcl_checkers, bfcl_official
-from streakline.rewards.bfcl_checkers import check_multi_turn, rebuilt_source
-from streakline.rewards.bfcl_official import OfficialBFCL
+from streakline.rewards.bfcl import official, upstream
+from streakline.rewards.bfcl.official import OfficialBFCL
+from streakline.rewards.bfcl.upstream import check_multi_turn, rebuilt_source
 from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.types import Termination, ToolCall
 
@@ -105,7 +105,7 @@ def test_an_episode_that_the_machinery_broke_is_unscored(base, termination):
 
 
 def test_a_verdict_that_takes_too_long_is_unscored(base, monkeypatch):
-    monkeypatch.setattr(bfcl_official, "check_multi_turn", lambda *_: __import__("time").sleep(1))
+    monkeypatch.setattr(official, "check_multi_turn", lambda *_: __import__("time").sleep(1))
     assert OfficialBFCL(timeout_s=0.05).score(base, episode(base, base.gold)) is None
 
 
@@ -185,7 +185,7 @@ def test_a_time_limit_that_is_not_positive_is_refused():
 def test_a_missing_package_is_named_with_its_command(base, monkeypatch):
     task = BFCLTaskSet("simple_python", limit=1)[0]
     trajectory = episode(task, task.gold)
-    bfcl_checkers._ast_checker.cache_clear()
+    upstream._ast_checker.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match="pip install --no-deps"):
         OfficialBFCL().score(task, trajectory)
@@ -195,7 +195,7 @@ def test_checking_leaves_no_stand_in_and_makes_no_folder_beside_the_package():
     program = (
         "import sys\n"
         "from tests.fixtures.episodes import episode\n"
-        "from streakline.rewards.bfcl_official import OfficialBFCL\n"
+        "from streakline.rewards.bfcl.official import OfficialBFCL\n"
         "from streakline.tasks.bfcl import BFCLTaskSet\n"
         "for category in ('simple_python', 'simple_java', 'multi_turn_base'):\n"
         "    task = BFCLTaskSet(category, limit=1)[0]\n"

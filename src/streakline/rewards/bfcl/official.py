@@ -8,7 +8,7 @@ from typing import final
 from streakline.environment.workers import run_with_timeout
 from streakline.errors import ConfigError, DataError
 from streakline.rewards.base import RewardTerm
-from streakline.rewards.bfcl_checkers import check_multi_turn, check_single_turn
+from streakline.rewards.bfcl.upstream import check_multi_turn, check_single_turn
 from streakline.rewards.executed import executed_calls
 from streakline.tasks.bfcl_source import MULTI_TURN, WITHOUT_ANSWERS, data_folder, json_list, language, read_rows
 from streakline.types import JSON, Task, Trajectory
