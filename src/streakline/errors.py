@@ -33,5 +33,9 @@ class EngineError(StreaklineError, RuntimeError):
     """A rollout engine failed as a whole (not a single rollout, which is recorded on its trajectory)."""
 
 
+class JudgeOutageError(StreaklineError, ConnectionError):
+    """A judge answers no more, or has spent its budget. A training run saves itself and ends; go on when it is back."""
+
+
 class MissingDependencyError(StreaklineError, ImportError):
     """An optional package is not installed. The message gives the command that installs it."""

@@ -5,7 +5,7 @@ from tests.fixtures.episodes import episode
 from tests.fixtures.worlds import world
 
 from streakline.errors import ConfigError, RecordError
-from streakline.rewards.base import Reward, RewardTerm
+from streakline.rewards.base import Reward, RewardTerm, Tally
 
 TASK = world()
 
@@ -80,3 +80,20 @@ def test_a_trajectory_of_another_task_is_refused():
 def test_impossible_combinations_are_refused(terms, weights, message):
     with pytest.raises(ConfigError, match=message):
         Reward(terms, weights)
+
+
+class Counted(Constant):
+    def __init__(self, *, total, per=None):
+        super().__init__(1.0)
+        self.tally = Tally(total=total, per=per)
+
+    def metrics(self):
+        return {"judge/failed": self.tally}
+
+
+def test_what_terms_count_under_one_name_is_added_up():
+    terms = {"a": Counted(total=1.0, per=4.0), "b": Counted(total=2.0, per=4.0), "c": Constant(1.0)}
+
+    assert Reward(terms).metrics() == {"judge/failed": Tally(total=3.0, per=8.0)}
+    assert Tally(total=1.0) + Tally(total=2.0) == Tally(total=3.0)
+    assert Reward({"c": Constant(1.0)}).metrics() == {}

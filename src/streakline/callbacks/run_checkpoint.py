@@ -10,6 +10,8 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 from typing_extensions import override
 
+from streakline.errors import JudgeOutageError
+
 
 @final
 class RunCheckpoint(ModelCheckpoint):
@@ -46,6 +48,13 @@ class RunCheckpoint(ModelCheckpoint):
         """Save, if the last step isn't saved yet."""
         super().on_train_end(trainer, pl_module)
         self._save_end(trainer)
+
+    @override
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Save, where a judge is out: the step that it broke has changed nothing yet."""
+        super().on_exception(trainer, pl_module, exception)
+        if isinstance(exception, JudgeOutageError):
+            self._save_end(trainer)
 
     def _save_end(self, trainer: Trainer) -> None:
         if self.save_last and not self._should_skip_saving_checkpoint(trainer):

@@ -19,6 +19,7 @@ from streakline.errors import ConfigError, DataError
 from streakline.metrics.held_out import held_out_means
 from streakline.metrics.rollout import RolloutMetrics
 from streakline.modules.checkpoint import require_same_weights
+from streakline.modules.groups import all_or_none, tally_values
 from streakline.modules.held_out import HeldOutConfig, HeldOutRunner
 from streakline.modules.rng import RngState, capture_rng, restore_rng
 from streakline.policy.config import PolicyConfig
@@ -31,7 +32,7 @@ from streakline.rewards.base import Reward
 from streakline.rollout.agent_loop import AgentLoop, EpisodeConfig
 from streakline.rollout.engine import RolloutEngine
 from streakline.rollout.sampling import SamplingPolicy
-from streakline.types import Task
+from streakline.types import Group, Task
 
 # Defaults of the modules' signatures; frozen, so that sharing them is safe.
 RENDERING, SAMPLING, EPISODE, HELD_OUT = RenderingPolicy(), SamplingPolicy(), EpisodeConfig(), HeldOutConfig()
@@ -39,6 +40,7 @@ RENDERING, SAMPLING, EPISODE, HELD_OUT = RenderingPolicy(), SamplingPolicy(), Ep
 EngineFactory: TypeAlias = Callable[[PreTrainedModel | PeftModel, Sequence[int]], RolloutEngine]
 """Makes an engine from the policy's model and the tokens that end an assistant turn."""
 
+_ASK_AGAIN = "repeat the command when it is back: what it has judged is kept"
 _STATE_KEY = "streakline"
 _EPISODE_METRICS = frozenset({"turns", "calls", "failed_calls", "closed_thinking", "tokens"})
 _EPISODE_PREFIXES = ("termination/", "reward_term/")
@@ -179,6 +181,11 @@ class AgentModule(LightningModule, ABC):
             raise ConfigError("Expected `reward` to be given where tasks are attempted, but got none")
         return self._reward
 
+    @property
+    def _measure(self) -> Reward:
+        """Scores held-out trajectories."""
+        return self.held_out.reward or self.reward
+
     @contextmanager
     def acting(self) -> Iterator[None]:
         """Sample inside the block without gradients.
@@ -218,20 +225,21 @@ class AgentModule(LightningModule, ABC):
 
     def attempt(self, tasks: Sequence[Task], *, keep_trajectories: bool = False) -> None:
         """Run held-out episodes of some tasks; their scores are kept until `finish_held_out`."""
-        if not tasks:
-            return
-        if self._runner is None:
-            self._runner = HeldOutRunner(
-                self.held_out, sampling=self.sampling, reward=self.held_out.reward or self.reward
-            )
-        with self.acting():
-            groups = self._runner.run(
+        runner = self._runner or HeldOutRunner(self.held_out, sampling=self.sampling, reward=self._measure)
+        self._runner = runner
+
+        def run() -> list[Group]:
+            if not tasks:
+                return []
+            return runner.run(
                 tasks,
                 make_loop=self.make_loop,
                 make_environment=self.worlds.environment,
                 keep_trajectories=keep_trajectories,
             )
-        self._held_out_rollouts.update(groups)
+
+        with self.acting():
+            self._held_out_rollouts.update(all_or_none(run, then=_ASK_AGAIN))
 
     def finish_held_out(self, stage: str) -> None:
         """Write `<stage>_scores.jsonl` of `validate`, `test` or `predict`, and log the means under `<stage>/`."""
@@ -242,15 +250,15 @@ class AgentModule(LightningModule, ABC):
         )
         rollouts = self._held_out_rollouts.compute()
         self._held_out_rollouts.reset()
+        counted = tally_values(self._measure.metrics(), device=self.device)
         if stage == "predict":  # Lightning logs nothing there
             return
         means = held_out_means(scores, success_threshold=self.held_out.success_threshold)
         episodes = {
             name: rollouts[name] for name in rollouts if name in _EPISODE_METRICS or name.startswith(_EPISODE_PREFIXES)
         }
-        self.log_dict(
-            {f"{stage}/{name}": value for name, value in (episodes | means).items()}, batch_size=1, sync_dist=True
-        )
+        values = {f"{stage}/{name}": value for name, value in (episodes | counted | means).items()}
+        self.log_dict(values, batch_size=1, sync_dist=True)
 
     @abstractmethod
     def extra_state(self) -> dict[str, Any]:

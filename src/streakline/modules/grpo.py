@@ -27,7 +27,7 @@ from streakline.metrics.update import NO_UPDATE, UpdateMetrics
 from streakline.modules.agent import EPISODE, HELD_OUT, RENDERING, SAMPLING, AgentModule, EngineFactory
 from streakline.modules.buffer import RolloutBuffer, training_rows
 from streakline.modules.distributed import local_gradients, sum_gradients, sum_over_ranks
-from streakline.modules.groups import score_groups
+from streakline.modules.groups import all_or_none, score_groups, tally_values
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.modules.held_out import HeldOutConfig
 from streakline.modules.hooks import select_groups, select_tasks
@@ -41,6 +41,7 @@ from streakline.rollout.hf_engine import HFEngine
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import Group, Task, TrainingBatch
 
+_GO_ON = "to go on from the last step, repeat the command with `--ckpt_path last`"
 _GRPO = GRPOConfig()  # frozen, so that sharing it is safe
 
 
@@ -54,9 +55,10 @@ class GRPOModule(AgentModule):
     an epoch or time bound ends the run.
 
     Logged each step under `train/`: what `RolloutMetrics`, `UpdateMetrics` and, where a cache answers the calls,
-    `TierMetrics` compute, `grad_norm`, `distinct_token_share` (tokens computed / tokens in padded rows),
-    `generated_tokens`, `rollout_step`, `empty_steps`; under `time/` seconds: `rollout`, `tool`, `reward`, `reference`,
-    `update`, and `logprobs`, the part of it that scored the rows; and sampled and trained tokens a second.
+    `TierMetrics` compute, what the reward counted (`Reward.metrics`), `grad_norm`, `distinct_token_share` (tokens
+    computed / tokens in padded rows), `generated_tokens`, `rollout_step`, `empty_steps`; under `time/` seconds:
+    `rollout`, `tool`, `reward`, `reference`, `update`, and `logprobs`, the part of it that scored the rows; and sampled
+    and trained tokens a second.
 
     Args:
         policy: Which model, and what of it is trained.
@@ -198,7 +200,7 @@ class GRPOModule(AgentModule):
         ledger.add("tool", loop.last_timing.tool_seconds)
         self._generated_tokens = loop.last_timing.generated_tokens
         with ledger.measure("reward"):
-            groups = score_groups(tasks, episodes, reward=self.reward)
+            groups = all_or_none(lambda: score_groups(tasks, episodes, reward=self.reward), then=_GO_ON)
         self.rollout_step += 1
         self._rollout_metrics.update(groups)
         self._tier_metrics.update(groups)
@@ -331,6 +333,7 @@ class GRPOModule(AgentModule):
         if rolled_out:
             self._rollout_values = self._rollout_metrics.compute()
             self._rollout_metrics.reset()
+            self._rollout_values |= tally_values(self.reward.metrics(), device=self.device)
             tools = self.worlds.training_environment
             if isinstance(tools, CachedTools) and tools.open() is not None:
                 self._rollout_values |= self._tier_metrics.compute()

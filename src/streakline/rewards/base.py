@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from streakline.errors import ConfigError, RecordError
@@ -13,6 +13,21 @@ from streakline.types import Task, Trajectory
 
 Scores: TypeAlias = Mapping[str, float | None]
 """What each term made of a trajectory, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Something counted while scoring, so that it can be summed over processes."""
+
+    total: float
+    """Sum."""
+    per: float | None = None
+    """What the sum is divided by when it is logged, summed too (0 = nan); None = logged as it is."""
+
+    def __add__(self, other: Tally) -> Tally:
+        """Add two counts of the same thing."""
+        per = None if self.per is None or other.per is None else self.per + other.per
+        return Tally(total=self.total + other.total, per=per)
 
 
 class RewardTerm(ABC):
@@ -29,6 +44,10 @@ class RewardTerm(ABC):
     def score_all(self, episodes: Sequence[tuple[Task, Trajectory]]) -> list[float | None]:
         """Judge all trajectories of a step. A term that waits for something judges them side by side here."""
         return [self.score(task, trajectory) for task, trajectory in episodes]
+
+    def metrics(self) -> Mapping[str, Tally]:
+        """What scoring took since this was last asked: the same names each time."""
+        return {}
 
 
 class Reward:
@@ -87,6 +106,14 @@ class Reward:
         columns = {name: _finite(name, term.score_all(episodes), episodes) for name, term in self._terms.items()}
         rows = iter([{name: column[place] for name, column in columns.items()} for place in range(len(episodes))])
         return [self._score_group(trajectories, [next(rows) for _ in trajectories]) for _, trajectories in groups]
+
+    def metrics(self) -> dict[str, Tally]:
+        """What the terms' scoring took since this was last asked; what two terms name alike is added up."""
+        tallies: dict[str, Tally] = {}
+        for term in self._terms.values():
+            for name, tally in term.metrics().items():
+                tallies[name] = tallies[name] + tally if name in tallies else tally
+        return tallies
 
     def combine(
         self, scores: Sequence[Scores], trajectories: Sequence[Trajectory]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import final
 
+from typing_extensions import override
+
 from streakline.errors import ConfigError
-from streakline.rewards.base import RewardTerm
+from streakline.rewards.base import RewardTerm, Tally
 from streakline.types import Task, Trajectory
 
 
@@ -32,7 +35,18 @@ class OverlongShaping(RewardTerm):
 
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
         """Score of the inner term, less up to 1; None where that has none."""
-        score = self._term.score(task, trajectory)
+        return self._shaped(self._term.score(task, trajectory), trajectory)
+
+    @override
+    def score_all(self, episodes: Sequence[tuple[Task, Trajectory]]) -> list[float | None]:
+        scores = zip(self._term.score_all(episodes), episodes, strict=True)
+        return [self._shaped(score, trajectory) for score, (_, trajectory) in scores]
+
+    @override
+    def metrics(self) -> Mapping[str, Tally]:
+        return self._term.metrics()
+
+    def _shaped(self, score: float | None, trajectory: Trajectory) -> float | None:
         sampled = sum(turn.end - turn.start - turn.truncated for turn in trajectory.turns)
         excess = (sampled - self._max_tokens) / self._buffer_tokens + 1
         return None if score is None else score - min(max(excess, 0.0), 1.0)
