@@ -405,6 +405,8 @@ class Group:
     all_rewards: tuple[float | None, ...]
     """[n] rewards of all sampled trajectories, kept or not, so that statistics over `all` survive down-sampling;
     None = unscored."""
+    answer_scores: tuple[float | None, ...] = ()
+    """[n] what success of all sampled trajectories is judged by, where that is not the reward; empty = it is."""
 
     def __post_init__(self) -> None:
         """Check that the trajectories belong to the task."""
@@ -415,6 +417,11 @@ class Group:
         strangers = {trajectory.task_id for trajectory in self.trajectories} - {self.task.id}
         if strangers:
             raise RecordError(f"Expected trajectories of task {self.task.id}, but got {sorted(strangers)}")
+
+    @property
+    def success_scores(self) -> tuple[float | None, ...]:
+        """[n] what success of all sampled trajectories is judged by."""
+        return self.answer_scores or self.all_rewards
 
     @property
     def rewards(self) -> tuple[float | None, ...]:

@@ -85,7 +85,7 @@ class Forecast(Callback):
         """Count the groups that the filter takes for solved."""
         self._sums["groups"] += len(groups)
         self._sums["right"] += sum(
-            all(reward is not None and reward >= self._threshold for reward in group.all_rewards) for group in groups
+            all(score is not None and score >= self._threshold for score in group.success_scores) for group in groups
         )
 
     @override

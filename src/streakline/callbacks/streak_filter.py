@@ -35,7 +35,7 @@ class StreakFilter(Callback):
 
     Args:
         k: Epochs in a row; None = nothing is skipped.
-        threshold: Reward from which a trajectory is right.
+        threshold: Reward from which a trajectory is right; of a hybrid reward the score of its answer.
         reentry: When a skipped task comes back with a streak of 0, unless a probe brings it back earlier: after one
             epoch, after `cooldown` epochs, or never.
         cooldown: Epochs for which a task is skipped where `reentry` says `cooldown`.
@@ -101,8 +101,10 @@ class StreakFilter(Callback):
         """Note how the tasks of all processes went."""
         if self._table is None:
             return
-        for key, rewards in gather_lists([(task_key(module, group.task), group.all_rewards) for group in groups]):
-            self._observe(self._table, key, rewards)
+        for key, *scores in gather_lists(
+            [(task_key(module, group.task), group.all_rewards, group.success_scores) for group in groups]
+        ):
+            self._observe(self._table, key, *scores)
         module.log_dict({f"filter/{name}": value for name, value in self._values(self._table).items()}, batch_size=1)
 
     def select_groups(self, module: LightningModule, groups: Sequence[Group]) -> Sequence[Group]:
@@ -130,9 +132,11 @@ class StreakFilter(Callback):
             counts["rollouts_saved"] += counts["group_size"] * sum(not table.is_probe(key) for key in table.skipped)
         return table
 
-    def _observe(self, table: StreakTable, key: str, rewards: Sequence[float | None]) -> None:
+    def _observe(
+        self, table: StreakTable, key: str, rewards: Sequence[float | None], scores: Sequence[float | None]
+    ) -> None:
         counts, scored = self._counts, [reward for reward in rewards if reward is not None]
-        is_active, is_right = table.is_active(key), table.observe(key, rewards)
+        is_active, is_right = table.is_active(key), table.observe(key, scores)
         prefix = "" if is_active else "probe_"
         counts["group_size"] = float(len(rewards))
         counts[f"{prefix}reward"] += sum(scored)

@@ -16,6 +16,7 @@ _SUMS = (
     "trajectories",
     "scored",
     "reward",
+    "judged",
     "success",
     "turns",
     "calls",
@@ -34,12 +35,12 @@ _SUMS = (
 class RolloutMetrics(Metric):
     """Means over trajectories and shares of groups.
 
-    Values after `compute`: `reward` and `success` over scored trajectories, `unscored` share; the number of
-    `trajectories`, and for each of them `turns`, `calls`, `tokens` (of all samples) and `sampled_tokens` (those the
-    policy wrote and can be trained on); `failed_calls` share of calls; `closed_thinking`, the number of turns whose
-    thinking was closed for the policy; share of groups with `zero_variance`, `all_correct`, `all_wrong`; and
-    `termination/<reason>` shares that sum to 1; and the mean of each reward term (`reward_term/<name>`) over the
-    trajectories in which it could be scored. A mean over nothing is nan.
+    Values after `compute`: `reward` over scored trajectories and `success` over those whose success could be judged
+    (`Group.success_scores`), `unscored` share; the number of `trajectories`, and for each of them `turns`, `calls`,
+    `tokens` (of all samples) and `sampled_tokens` (those the policy wrote and can be trained on); `failed_calls` share
+    of calls; `closed_thinking`, the number of turns whose thinking was closed for the policy; share of groups with
+    `zero_variance`, `all_correct`, `all_wrong`; and `termination/<reason>` shares that sum to 1; and the mean of each
+    reward term (`reward_term/<name>`) over the trajectories in which it could be scored. A mean over nothing is nan.
     """
 
     full_state_update = False
@@ -64,13 +65,14 @@ class RolloutMetrics(Metric):
     def update(self, groups: Sequence[Group]) -> None:
         """Add groups as they were sampled, before any selection."""
         for group in groups:
-            right = [None if reward is None else reward >= self._threshold for reward in group.all_rewards]
+            right = [None if score is None else score >= self._threshold for score in group.success_scores]
             self._add(
                 groups=1,
                 zero_variance=has_zero_variance(group.all_rewards, tol=self._tol),
                 all_correct=all(right),
                 all_wrong=all(one is False for one in right),
             )
+            self._add(judged=sum(one is not None for one in right), success=sum(one is True for one in right))
             for trajectory in group.trajectories:
                 self._add_trajectory(trajectory)
 
@@ -83,7 +85,7 @@ class RolloutMetrics(Metric):
 
         return {
             "reward": share("reward", of="scored"),
-            "success": share("success", of="scored"),
+            "success": share("success", of="judged"),
             "trajectories": sums["trajectories"],
             "closed_thinking": sums["closed_thinking"],
             "unscored": 1.0 - share("scored", of="trajectories"),
@@ -107,7 +109,6 @@ class RolloutMetrics(Metric):
             trajectories=1,
             scored=reward is not None,
             reward=reward or 0.0,
-            success=reward is not None and reward >= self._threshold,
             turns=len(trajectory.turns),
             calls=len(results),
             failed_calls=sum(result.is_error for result in results),

@@ -28,7 +28,8 @@ def score_groups(tasks: Sequence[Task], episodes: Sequence[Sequence[Trajectory]]
         rest = iter(of_task)
         trajectories = tuple(one if one.termination.is_error else next(rest) for one in members)
         rewards = tuple(trajectory.reward for trajectory in trajectories)
-        groups.append(Group(task=task, trajectories=trajectories, all_rewards=rewards))
+        scores = tuple(reward.success_score(trajectory) for trajectory in trajectories)
+        groups.append(Group(task=task, trajectories=trajectories, all_rewards=rewards, answer_scores=scores))
     return groups
 
 

@@ -121,6 +121,10 @@ class Reward:
         """Reward of each trajectory of a group from its terms' scores, and what else is to be noted beside them."""
         return [(weighted_mean(scores, self._weights), {}) for scores in scores]
 
+    def success_score(self, trajectory: Trajectory) -> float | None:
+        """What success of a scored trajectory is judged by."""
+        return trajectory.reward
+
     def _score_group(self, trajectories: Sequence[Trajectory], scores: Sequence[Scores]) -> tuple[Trajectory, ...]:
         combined = self.combine(scores, trajectories)
         return tuple(

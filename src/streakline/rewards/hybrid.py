@@ -83,6 +83,12 @@ class HybridReward(Reward):
         """Reward of each trajectory of a group, and its parts."""
         return [self._mix(one, trajectory) for one, trajectory in zip(scores, trajectories, strict=True)]
 
+    @override
+    def success_score(self, trajectory: Trajectory) -> float | None:
+        """The answer alone: how the work was done makes nothing right."""
+        terms = trajectory.reward_terms
+        return 0.0 if terms.get("leak") and self._clamp_leaks else terms.get(_ANSWER)
+
     def _mix(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
         leak = bool(find_leak(final_answer(trajectory)))
         answer = 0.0 if leak and self._clamp_leaks else scores[_ANSWER]

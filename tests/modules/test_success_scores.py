@@ -1,0 +1,25 @@
+from dataclasses import replace
+
+import pytest
+from tests.fixtures.episodes import call, episode
+from tests.fixtures.tiny_agents import ConstantReward, task
+
+from streakline.metrics.rollout import RolloutMetrics
+from streakline.modules.groups import score_groups
+from streakline.rewards.hybrid import HybridReward
+
+
+def test_success_of_a_hybrid_reward_is_that_of_the_answer():
+    reward = HybridReward(ConstantReward(1.0), {"way": ConstantReward(0.5)})
+    calls = [[[call("look_up")]]]
+    right, leaky = episode(task("a"), calls), episode(task("a"), calls, group_member=1)
+    last = leaky.turns[-1]
+    turns = (*leaky.turns[:-1], replace(last, message=replace(last.message, content="Let me think about it.")))
+
+    (group,) = score_groups([task("a")], [[right, replace(leaky, turns=turns)]], reward=reward)
+
+    assert group.all_rewards == pytest.approx((0.8, 0.2))
+    assert group.success_scores == (1.0, 0.0)
+    metrics = RolloutMetrics()
+    metrics.update([group])
+    assert metrics.compute()["success"] == 0.5
