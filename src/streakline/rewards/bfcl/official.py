@@ -57,7 +57,7 @@ class OfficialBFCL(RewardTerm):
         calls = trajectory.turns[0].message.tool_calls if trajectory.turns else ()
         if task.kind in WITHOUT_ANSWERS:
             return bool(calls) == (not task.kind.endswith("irrelevance"))
-        functions = _functions(task.kind, self._data_dir)
+        functions = described_functions(task.kind, self._data_dir)
         if task.id not in functions:
             raise DataError(f"Expected task {task.id} in the BFCL files of `data_dir`, but got none of that id")
         return check_single_turn(
@@ -70,7 +70,7 @@ class OfficialBFCL(RewardTerm):
 
 
 @lru_cache(maxsize=32)
-def _functions(category: str, data_dir: str | None) -> dict[str, list[JSON]]:
+def described_functions(category: str, data_dir: str | None) -> dict[str, list[JSON]]:
     """Task id -> the source's function descriptions, whose types the checker needs."""
     rows = read_rows(data_folder(data_dir) / f"BFCL_v4_{category}.json")
     return {f"bfcl/{category}/{row.data['id']}": json_list(row.data.get("function"), what=row.place) for row in rows}

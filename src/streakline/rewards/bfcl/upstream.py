@@ -59,6 +59,14 @@ def check_single_turn(
 
 def check_multi_turn(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) -> bool:
     """Ask upstream's multi-turn checker whether [user turns][assistant turns with calls][calls] are right."""
+    return check_sources(task, [rebuilt_source(task, steps)])[0]
+
+
+def check_sources(task: Task, answers: Sequence[list[list[list[str]]]]) -> list[bool]:
+    """Ask upstream's multi-turn checker about answers to one task, one after the other in the worlds that it keeps.
+
+    Upstream evaluates the source that it is given, which must be that of `rebuilt_source` or one that can be trusted.
+    """
     for name in task.simulators:
         tool_functions(name)  # gives the simulators' modules their frozen clock before upstream imports them
     checker, worlds = _multi_turn_checker()
@@ -69,15 +77,18 @@ def check_multi_turn(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) 
         "involved_classes": list(task.simulators),
     }
     gold = [[_source(call) for step in user_turn for call in step] for user_turn in task.gold]
+    verdicts = []
     try:
-        with frozen_clock(parse_clock(task.clock)):
-            verdict = checker(rebuilt_source(task, steps), gold, entry, task.kind, model)
-    except Exception:  # such as a directory copied into itself, whose comparison never ends
-        return False
+        for source in answers:
+            try:
+                with frozen_clock(parse_clock(task.clock)):
+                    verdicts.append(bool(checker(source, gold, entry, task.kind, model)["valid"]))
+            except Exception:  # such as a directory copied into itself, whose comparison never ends
+                verdicts.append(False)
     finally:
         for name in [name for name in worlds if name.startswith(model)]:
             del worlds[name]
-    return bool(verdict["valid"])
+    return verdicts
 
 
 def rebuilt_source(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) -> list[list[list[str]]]:
