@@ -13,8 +13,8 @@ from enum import StrEnum
 from streakline.rewards.bfcl.coercion import kind, kind_of, same_scalar
 from streakline.rewards.bfcl.official import described_functions
 from streakline.rewards.bfcl.single_turn import assign_calls
-from streakline.rewards.bfcl.upstream import check_single_turn
-from streakline.tasks.bfcl_source import language
+from streakline.rewards.bfcl.upstream import check_single_turn, check_sources, rebuilt_source
+from streakline.tasks.bfcl_source import MULTI_TURN, language
 from streakline.types import JSON, Task, ToolCall
 
 
@@ -29,6 +29,8 @@ class Difference(StrEnum):
     """Upstream's rules for types and texts differ between a parameter and what is in a list or dictionary."""
     LITERALS_ONLY = "literal arguments only"
     """Upstream evaluates arguments as Python."""
+    AS_READ = "results as they are read"
+    """Upstream compares numbers of arbitrary precision in more digits than the call asked for."""
 
 
 MEANING: Mapping[Difference, str] = {
@@ -37,6 +39,7 @@ MEANING: Mapping[Difference, str] = {
     Difference.ONE_TABLE: "Types and texts count alike at every depth. Proof: upstream judges the very same values as "
     "we do where each is a parameter, and the answer as we do once they are written as accepted.",
     Difference.LITERALS_ONLY: "Arguments are values, not code. Proof: upstream rejects the same text as a literal.",
+    Difference.AS_READ: "Results compare as the policy read them. Proof: so they do upstream, written in that form.",
 }
 
 
@@ -52,8 +55,15 @@ class Leaf:
     """As it is accepted."""
 
 
-def explain_single_turn(task: Task, calls: Sequence[ToolCall], *, ours: bool) -> Difference | None:
-    """Prove which difference a disagreement about one response is; None = it is none that is meant."""
+def explain(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]], *, ours: bool) -> Difference | None:
+    """Prove which difference a disagreement is; None = it is none that is meant."""
+    if task.kind in MULTI_TURN:
+        as_read = check_sources(task, [rebuilt_source(task, steps)], as_read=True)[0]
+        return Difference.AS_READ if as_read == ours else None
+    return _explain_single_turn(task, steps[0][0], ours=ours) if task.answers and steps[0] else None
+
+
+def _explain_single_turn(task: Task, calls: Sequence[ToolCall], *, ours: bool) -> Difference | None:
     if ours:
         ordered = _in_order(task, calls)
         if _upstream(task, ordered):

@@ -12,10 +12,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import itertools
+import json
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from types import ModuleType, SimpleNamespace
 
 from streakline.environment.clock import frozen_clock, parse_clock
@@ -62,10 +63,11 @@ def check_multi_turn(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) 
     return check_sources(task, [rebuilt_source(task, steps)])[0]
 
 
-def check_sources(task: Task, answers: Sequence[list[list[list[str]]]]) -> list[bool]:
+def check_sources(task: Task, answers: Sequence[list[list[list[str]]]], *, as_read: bool = False) -> list[bool]:
     """Ask upstream's multi-turn checker about answers to one task, one after the other in the worlds that it keeps.
 
     Upstream evaluates the source that it is given, which must be that of `rebuilt_source` or one that can be trusted.
+    With `as_read` it compares results as a policy reads them here, for comparisons in one thread alone.
     """
     for name in task.simulators:
         tool_functions(name)  # gives the simulators' modules their frozen clock before upstream imports them
@@ -78,7 +80,10 @@ def check_sources(task: Task, answers: Sequence[list[list[list[str]]]]) -> list[
     }
     gold = [[_source(call) for step in user_turn for call in step] for user_turn in task.gold]
     verdicts = []
+    plain = worlds["json"]
     try:
+        if as_read:  # upstream falls back on `repr` for what is no JSON, such as numbers of arbitrary precision
+            worlds["json"] = SimpleNamespace(dumps=partial(json.dumps, default=str))
         for source in answers:
             try:
                 with frozen_clock(parse_clock(task.clock)):
@@ -86,6 +91,7 @@ def check_sources(task: Task, answers: Sequence[list[list[list[str]]]]) -> list[
             except Exception:  # such as a directory copied into itself, whose comparison never ends
                 verdicts.append(False)
     finally:
+        worlds["json"] = plain
         for name in [name for name in worlds if name.startswith(model)]:
             del worlds[name]
     return verdicts
