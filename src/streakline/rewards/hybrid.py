@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import final
+from typing import Literal, final
 
 from typing_extensions import override
 
@@ -28,6 +29,8 @@ class HybridReward(Reward):
     (`trust`), the reward with the trust of exact results whatever the tier (`untiered`: a change of it is progress, not
     a change of the measure), and whether the final answer leaked thinking (`leak`), which makes the answer count 0. An
     answer that could not be scored leaves the trajectory unscored; without any scored process term the answer is all.
+    `without_answer: process` goes on where a judge is out: a group in which no answer could be scored is scored by the
+    process alone, each member, so that one measure holds in it; `trust` is then 0.
 
     Args:
         answer: Scores the answer, in [0, 1].
@@ -37,6 +40,7 @@ class HybridReward(Reward):
         audit: `audit.json` of an audit of the cache; trust then follows the fidelity that was measured. None = `trust`
             as it is.
         clamp_leaks: Whether an answer that leaks thinking counts 0 (`rewards/leaks.py`).
+        without_answer: What becomes of a group without any scored answer; the first of a row is warned of.
 
     Raises:
         ConfigError: A process term has a name of the reward's own, or a weight doesn't fit.
@@ -51,6 +55,7 @@ class HybridReward(Reward):
         trust: Trust = _TRUST,
         audit: str | None = None,
         clamp_leaks: bool = True,
+        without_answer: Literal["unscored", "process"] = "unscored",
     ) -> None:
         if taken := sorted({_ANSWER, *_PARTS} & process.keys()):
             raise ConfigError(f"Expected `process` to have names of its own, but got {', '.join(taken)}")
@@ -59,6 +64,8 @@ class HybridReward(Reward):
         self._given_trust = trust
         self._audit = audit
         self._clamp_leaks = clamp_leaks
+        self._without_answer = without_answer
+        self._is_without = False
 
     @cached_property
     def trust(self) -> Trust:
@@ -81,7 +88,18 @@ class HybridReward(Reward):
         self, scores: Sequence[Scores], trajectories: Sequence[Trajectory]
     ) -> list[tuple[float | None, Scores]]:
         """Reward of each trajectory of a group, and its parts."""
-        return [self._mix(one, trajectory) for one, trajectory in zip(scores, trajectories, strict=True)]
+        pairs = list(zip(scores, trajectories, strict=True))
+        is_without = self._without_answer == "process" and all(one[_ANSWER] is None for one in scores)
+        if is_without and not self._is_without:
+            warnings.warn("no answer of a group could be scored: such groups go by their process alone", stacklevel=2)
+        if scores:
+            self._is_without = is_without
+        return [self._process_alone(*pair) if is_without else self._mix(*pair) for pair in pairs]
+
+    def _process_alone(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
+        leak = bool(find_leak(final_answer(trajectory)))
+        process = weighted_mean(scores, self._process.weights)
+        return process, {"process": process, "trust": 0.0, "untiered": process, "leak": float(leak)}
 
     @override
     def success_score(self, trajectory: Trajectory) -> float | None:

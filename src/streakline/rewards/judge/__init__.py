@@ -1,0 +1,1 @@
+"""Answers scored by a judge: an API, a local model, or rules."""

@@ -1,0 +1,183 @@
+"""One request to an OpenAI-compatible server, and what can become of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast, final
+
+from streakline.errors import ConfigError
+from streakline.rewards.judge.extras import require
+from streakline.rewards.judge.faults import Fault, RequestFault, ServerFault, status_fault
+from streakline.rewards.judge.prompt import JudgeRequest
+from streakline.rewards.judge.verdict import VERDICT_SCHEMA
+from streakline.types import JSON
+
+if TYPE_CHECKING:
+    import openai
+
+_FORMAT = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": VERDICT_SCHEMA}}
+_CHARS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A model behind an OpenAI-compatible server, and how it decodes."""
+
+    model: str
+    """Name under which the server knows the model."""
+    base_url: str | None = None
+    """Address up to `/v1`; None = what the `openai` client takes: the variable OPENAI_BASE_URL, or OpenAI itself."""
+    api_key_env: str | None = "OPENAI_API_KEY"
+    """Environment variable that holds the key; None = the server wants none."""
+    temperature: float | None = 0.0
+    """None = not sent, for models that don't take it."""
+    seed: int | None = 0
+    """None = not sent."""
+    max_tokens: int | None = 512
+    """Limit on the reply; None = not sent."""
+    structured: bool = True
+    """Whether to ask for structured output. Where the server refuses it, it is no longer asked for."""
+    options: Mapping[str, JSON] = field(default_factory=dict)
+    """Further fields of the request, such as `reasoning_effort`."""
+    revision: str = ""
+    """Change it when another model has taken over the name: what the old one said is then asked anew."""
+
+    def identity(self) -> dict[str, JSON]:
+        """What decides a verdict. The address does not: a model may move."""
+        return {
+            "model": self.model,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+            "options": dict(self.options),
+            "revision": self.revision,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a server answered."""
+
+    text: str
+    """The message."""
+    tokens: int
+    """Of request and reply, as the server counts them; an estimate where it doesn't."""
+    is_whole: bool
+    """Whether it ended by itself."""
+
+
+@final
+class Connection:
+    """An open client of an endpoint, within one event loop."""
+
+    def __init__(self, endpoint: Endpoint, *, timeout_s: float, structured: bool) -> None:
+        self._endpoint = endpoint
+        self._timeout_s = timeout_s
+        self.structured = structured
+        self._openai = require("openai")
+        # Retries are counted, logged and limited by us.
+        self._client: openai.AsyncOpenAI = self._openai.AsyncOpenAI(
+            base_url=endpoint.base_url, api_key=_api_key(endpoint), timeout=timeout_s, max_retries=0
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._client.close()
+
+    async def ask(self, request: JudgeRequest) -> Reply:
+        """Send one request.
+
+        Raises:
+            Fault: One of the above, or another kind of failure.
+        """
+        was_structured = self.structured
+        try:
+            return await self._ask(request, structured=was_structured)
+        except RequestFault:
+            if not was_structured:
+                raise
+        # It may be the request, or the server may not know structured output.
+        reply = await self._ask(request, structured=False)
+        self.structured = False
+        return reply
+
+    async def _ask(self, request: JudgeRequest, *, structured: bool) -> Reply:
+        try:
+            # The client's own limit is one on each pause of the server.
+            async with asyncio.timeout(self._timeout_s):
+                completion = await self._post(request, structured=structured)
+        except TimeoutError as error:
+            raise ServerFault(f"no answer within {self._timeout_s:g} s") from error
+        except self._openai.APIStatusError as error:
+            raise _status_fault(error) from error
+        except self._openai.APIConnectionError as error:
+            raise ServerFault(f"{type(error).__name__}: {error.__cause__ or error}") from error
+        except (self._openai.OpenAIError, ValueError) as error:
+            raise Fault(f"a reply that can't be read: {_one_line(error)}") from error
+        return _read_reply(completion, request)
+
+    async def _post(self, request: JudgeRequest, *, structured: bool) -> object:
+        endpoint = self._endpoint
+        optional = {"temperature": endpoint.temperature, "seed": endpoint.seed, "max_tokens": endpoint.max_tokens}
+        body = {
+            "model": endpoint.model,
+            "messages": [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}],
+            **{name: value for name, value in optional.items() if value is not None},
+            **({"response_format": _FORMAT} if structured else {}),
+            **endpoint.options,
+        }
+        # Not `chat.completions.create`: it walks through the request, and builds the reply whatever it is, for 3 ms.
+        reply: object = await self._client.post("/chat/completions", body=body, cast_to=object)
+        return reply
+
+
+def _read_reply(completion: object, request: JudgeRequest) -> Reply:
+    try:
+        return _as_reply(cast(Mapping[str, Any], completion), request)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise Fault(f"a reply of another form: {_head(completion)}") from error
+
+
+def _as_reply(completion: Mapping[str, Any], request: JudgeRequest) -> Reply:
+    choice = completion["choices"][0]
+    text = choice["message"]["content"] or ""
+    estimate = (len(request.system) + len(request.user) + len(text)) // _CHARS_PER_TOKEN
+    used = (completion.get("usage") or {}).get("total_tokens")
+    return Reply(
+        text=text,
+        tokens=used if isinstance(used, int) else estimate,
+        is_whole=choice.get("finish_reason") != "length",
+    )
+
+
+def _status_fault(error: openai.APIStatusError) -> Fault:
+    retry_after = error.response.headers.get("retry-after")
+    return status_fault(error.status_code, code=error.code, message=_one_line(error), retry_after=retry_after)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _head(value: object) -> str:
+    return repr(value)[:80]
+
+
+def _api_key(endpoint: Endpoint) -> str:
+    if endpoint.api_key_env is None:
+        return "none"
+    key = os.environ.get(endpoint.api_key_env)
+    if not key:
+        raise ConfigError(
+            f"Expected the environment variable `{endpoint.api_key_env}` to hold the key of judge {endpoint.model}, "
+            "but it is empty; a server without keys needs `api_key_env: null`"
+        )
+    return key

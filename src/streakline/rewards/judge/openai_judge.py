@@ -1,0 +1,168 @@
+"""A judge behind any OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from statistics import fmean
+from typing import Any, TypeVar, final
+
+from typing_extensions import override
+
+from streakline.errors import ConfigError, JudgeOutageError
+from streakline.rewards.judge.asking import Asking, Verdict
+from streakline.rewards.judge.base import Judge, Judgment
+from streakline.rewards.judge.case import JudgeCase
+from streakline.rewards.judge.endpoint import Connection, Endpoint
+from streakline.rewards.judge.faults import ServerFault
+from streakline.rewards.judge.patience import Limits, wait_for_server
+from streakline.rewards.judge.prompt import JudgePrompt, JudgeRequest
+from streakline.rewards.judge.store import Budget, JudgeStore
+
+ResultT = TypeVar("ResultT")
+# Defaults of the signature; frozen, so that sharing them is safe.
+_PROMPT, _LIMITS, _BUDGET = JudgePrompt(), Limits(), Budget()
+
+
+@final
+class OpenAIJudge(Judge):
+    """Asks a chat model for a score of 0 to 5 and a reason, as JSON that is checked.
+
+    Failures of one request (429, 5xx, time-outs, replies that are no verdict) are met by further attempts; what fails
+    for good while the server answers others is unscored. Where it answers nothing, the judge waits, and raises after
+    `limits.patience_s`. Verdicts are kept in the store by hash of model, decoding, prompt and episode.
+
+    Args:
+        endpoint: The model.
+        store: SQLite file of verdicts and of what was spent; several processes and runs may share it.
+        prompt: What the model reads.
+        limits: How it is asked.
+        budget: What may be spent.
+        both_orders: Ask twice, with the final answer after the episode and before it, and take the mean.
+        order_tolerance: Difference of the two from which on the answer is unscored.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        store: str,
+        prompt: JudgePrompt = _PROMPT,
+        limits: Limits = _LIMITS,
+        budget: Budget = _BUDGET,
+        both_orders: bool = False,
+        order_tolerance: int = 2,
+    ) -> None:
+        if order_tolerance < 1:
+            raise ConfigError(f"Expected `order_tolerance` to be at least 1, but got {order_tolerance}")
+        self._endpoint, self._store, self._prompt = endpoint, store, prompt
+        self._limits, self._budget = limits, budget
+        self._orders = (False, True) if both_orders else (False,)
+        self._order_tolerance = order_tolerance
+        self._structured = endpoint.structured
+        # Once patience was in vain, one try a step is enough.
+        self._is_out = False
+
+    @property
+    @override
+    def name(self) -> str:
+        return self._endpoint.model
+
+    @override
+    def judge_all(self, cases: Sequence[JudgeCase]) -> list[Judgment]:
+        """See `Judge.judge_all`."""
+        requests = [[self._prompt.render(case, answer_first=first) for first in self._orders] for case in cases]
+        keys = [[self._key(request) for request in pair] for pair in requests]
+        wanted = {key: request for row in zip(keys, requests, strict=True) for key, request in zip(*row, strict=True)}
+        verdicts = _run(self._verdicts(wanted))
+        # A request that several episodes share was sent for the first of them.
+        spent: set[bytes] = set()
+        judgments = []
+        for pair in keys:
+            judgments.append(self._judgment([verdicts[key] for key in pair], is_first=spent.isdisjoint(pair)))
+            spent.update(pair)
+        return judgments
+
+    def _key(self, request: JudgeRequest) -> bytes:
+        parts = [self._endpoint.identity(), self._prompt.digest, request.system, request.user]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).digest()
+
+    def _judgment(self, verdicts: Sequence[Verdict], *, is_first: bool) -> Judgment:
+        scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+        failure = next((str(verdict.fault) for verdict in verdicts if verdict.score is None), "")
+        if not failure and max(scores) - min(scores) >= self._order_tolerance:
+            failure = f"{scores[0]} with the answer last, {scores[1]} with it first"
+        took = verdicts if is_first else ()
+        return Judgment(
+            score=None if failure else fmean(scores),
+            reason=verdicts[0].reason,
+            failure=failure,
+            calls=sum(verdict.calls for verdict in took),
+            failed_calls=sum(verdict.failed_calls for verdict in took),
+            tokens=sum(verdict.tokens for verdict in took),
+            seconds=sum(verdict.seconds for verdict in took),
+            cached=not is_first or all(verdict.cached for verdict in verdicts),
+        )
+
+    async def _verdicts(self, wanted: Mapping[bytes, JudgeRequest]) -> dict[bytes, Verdict]:
+        with JudgeStore(self._store) as store:
+            verdicts = {key: Verdict() for key in wanted}
+            for key, verdict in verdicts.items():
+                if (known := store.get(key)) is not None:
+                    verdict.score, verdict.reason = known
+                    verdict.cached = True
+            left = [key for key in wanted if verdicts[key].score is None]
+            if left:
+                await self._ask_all({key: wanted[key] for key in left}, verdicts, store)
+        return verdicts
+
+    async def _ask_all(
+        self, wanted: Mapping[bytes, JudgeRequest], verdicts: Mapping[bytes, Verdict], store: JudgeStore
+    ) -> None:
+        """Fill in verdicts; what failed while the server answers others is asked once more."""
+        connection = Connection(self._endpoint, timeout_s=self._limits.timeout_s, structured=self._structured)
+        async with connection:
+            asking = Asking(connection, store, self._limits, self._budget, judge=self.name)
+            if self._is_out:
+                await self._require_server(asking, patience=False)
+            is_second = False
+            while wanted:
+                asking.begin(breaks=not is_second)
+                await asyncio.gather(*(asking.ask(wanted[key], verdicts[key], key) for key in wanted))
+                asking.raise_if_ended()
+                wanted = {key: wanted[key] for key in wanted if isinstance(verdicts[key].fault, ServerFault)}
+                was_out = bool(wanted) and await self._require_server(asking, patience=True)
+                if is_second and not was_out:
+                    break
+                is_second = not was_out
+            self._structured = connection.structured
+
+    async def _require_server(self, asking: Asking, *, patience: bool) -> bool:
+        """See that the server answers; gives whether it had to be waited for.
+
+        Raises:
+            JudgeOutageError: It doesn't, or takes no request of ours.
+        """
+        error = await asking.probe(attempts=self._limits.attempts if patience else 1)
+        asking.raise_if_ended()
+        must_wait = bool(error)
+        if must_wait and patience:
+            error = await wait_for_server(
+                lambda: asking.probe(attempts=1), limits=self._limits, judge=self.name, error=error
+            )
+        self._is_out = bool(error)
+        if error:
+            raise JudgeOutageError(f"Expected judge {self.name} to answer, but got: {error}")
+        return must_wait
+
+
+def _run(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run to the end, also where an event loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
