@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streakline.environment.live import LiveEnvironment
@@ -30,13 +30,18 @@ def replay(
     task: Task, calls_by_user_turn: Sequence[Sequence[ToolCall]], *, timeout_s: float | None = 5.0
 ) -> list[TurnOutcome]:
     """Execute [user turns][calls] in a fresh world of the task, each call in at most `timeout_s` (None = no limit)."""
+    return list(replay_turns(task, calls_by_user_turn, timeout_s=timeout_s))
+
+
+def replay_turns(
+    task: Task, calls_by_user_turn: Sequence[Sequence[ToolCall]], *, timeout_s: float | None = 5.0
+) -> Iterator[TurnOutcome]:
+    """Do the same user turn by user turn, for one who may have seen enough before the last."""
     environment = LiveEnvironment(task, timeout_s=timeout_s)
-    outcomes = []
     for index, calls in enumerate(calls_by_user_turn):
         environment.begin_user_turn(index)
         results = tuple(environment.execute(call) for call in calls)
-        outcomes.append(TurnOutcome(state=environment.state(), results=results))
-    return outcomes
+        yield TurnOutcome(state=environment.state(), results=results)
 
 
 def gold_outcomes(task: Task) -> tuple[TurnOutcome, ...]:

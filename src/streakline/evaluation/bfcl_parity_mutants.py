@@ -28,9 +28,11 @@ def mutants(task: Task, *, count: int, seed: int) -> list[tuple[str, Steps]]:
     """Draw changed answers to a task, each with the name of its change. The same for the same seed and task."""
     rng = Random(f"{seed} {task.id}")
     changes = MULTI_TURN_CHANGES if task.kind in MULTI_TURN else SINGLE_TURN_CHANGES
-    names = [name for name in changes for _ in range(_WEIGHTS.get(name, 1))]
+    names = rng.choices([name for name in changes for _ in range(_WEIGHTS.get(name, 1))], k=count)
+    if len(task.answers) > 1:
+        names[:1] = ["calls reversed"] * min(1, count)
     found = []
-    for name in rng.choices(names, k=count):
+    for name in names:
         steps = gold_steps(task)
         changes[name](steps, task, rng)
         found.append((name, steps))
@@ -80,6 +82,10 @@ def _shuffle(steps: Steps, task: Task, rng: Random) -> None:
         for calls in user_turn:
             rng.shuffle(calls)
         rng.shuffle(user_turn)
+
+
+def _reverse(steps: Steps, task: Task, rng: Random) -> None:
+    steps[0][0].reverse()
 
 
 def _move(steps: Steps, task: Task, rng: Random) -> None:
@@ -158,6 +164,7 @@ SINGLE_TURN_CHANGES: Mapping[str, Change] = {
     "call doubled": _double,
     "call added": _add,
     "calls shuffled": _shuffle,
+    "calls reversed": _reverse,
     "tool renamed": _rename,
     "argument dropped": _drop_argument,
     "argument renamed": _rename_argument,
@@ -179,8 +186,8 @@ MULTI_TURN_CHANGES: Mapping[str, Change] = {
     "value changed": _change_value,
 }
 
-_WEIGHTS = {"value changed": 6, "accepted value": 2}
-"""How often a change is drawn; the others count 1."""
+_WEIGHTS = {"value changed": 6, "accepted value": 2, "calls reversed": 0}
+"""How often a change is drawn; the others count 1. Several calls are reversed once for sure."""
 
 
 def changed(value: JSON, rng: Random) -> JSON:
@@ -216,4 +223,15 @@ def _other_texts(text: str, rng: Random) -> list[JSON]:
     place = rng.randrange(len(text) + 1)
     inserted = text[:place] + rng.choice(" ,./-_*^'\"x;\n") + text[place:]
     looks = [text.upper(), text.lower(), text.title(), text.replace(" ", ""), text.replace('"', "'"), f" {text} "]
-    return [*looks, inserted, inserted, text[:place] + text[place + 1 :], text[::-1], "", [text], {"x": text}, None]
+    literals = [json.dumps(text), text + rng.choice(("L", "f", "n", ".0")), text.strip("\"'"), _decoded(text)]
+    cut = text[:place] + text[place + 1 :]
+    return [*looks, *literals, inserted, inserted, cut, text[::-1], "", [text], {"x": text}, None]
+
+
+def _decoded(text: str) -> JSON:
+    """What the text is in JSON, or the text."""
+    try:
+        value: JSON = json.loads(text)
+    except ValueError:
+        return text
+    return value

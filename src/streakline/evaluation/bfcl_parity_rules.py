@@ -6,11 +6,13 @@ differing treatment should not tell apart, gives our verdict.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from streakline.rewards.bfcl.coercion import kind, kind_of, same_scalar
+from streakline.rewards.bfcl.languages import read_literal
 from streakline.rewards.bfcl.official import described_functions
 from streakline.rewards.bfcl.single_turn import assign_calls
 from streakline.rewards.bfcl.upstream import check_single_turn, check_sources, rebuilt_source
@@ -125,27 +127,27 @@ def _aligned_calls(task: Task, calls: Sequence[ToolCall]) -> Iterator[tuple[Tool
         best: tuple[ToolCall, list[Leaf]] = (call, [])
         for answer in (*task.answers[index : index + 1], *task.answers):
             accepted = answer.get(call.name)
-            if isinstance(accepted, dict) and (found := _aligned(call, accepted, _parameters(task, call.name))):
+            if isinstance(accepted, dict) and (found := _aligned(task, call, accepted)):
                 best = found
                 break
         yield best
 
 
-def _aligned(
-    call: ToolCall, accepted: Mapping[str, JSON], parameters: Mapping[str, JSON]
-) -> tuple[ToolCall, list[Leaf]] | None:
-    schemas = _inner(parameters, "properties")
+def _aligned(task: Task, call: ToolCall, accepted: Mapping[str, JSON]) -> tuple[ToolCall, list[Leaf]] | None:
+    schemas, spoken = _inner(_parameters(task, call.name), "properties"), language(task.kind)
     arguments, leaves = dict(call.arguments), list[Leaf]()
-    for name, value in arguments.items():
-        options = accepted.get(name)
-        found = (
-            _align(value, option, _inner(schemas, name)) for option in (options if isinstance(options, list) else ())
-        )
+    for name, value in call.arguments.items():
+        schema, options = _inner(schemas, name), accepted.get(name)
+        try:
+            literal = read_literal(value, schema=schema, language=spoken)
+        except ValueError:
+            return None
+        found = (_align(literal, option, schema) for option in (options if isinstance(options, list) else []))
         first = next((each for each in found if each is not None), None)
         if first is None:
             return None
-        if isinstance(value, list | dict):
-            arguments[name] = first[0]
+        if isinstance(literal, list | dict) and first[1]:
+            arguments[name] = first[0] if spoken == "python" else json.dumps(first[0])
             leaves += first[1]
     return replace(call, arguments=arguments), leaves
 
