@@ -7,6 +7,7 @@ from typing import Any, final
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 from typing_extensions import override
 
@@ -53,8 +54,13 @@ class RunCheckpoint(ModelCheckpoint):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Save, where a judge is out: the step that it broke has changed nothing yet."""
         super().on_exception(trainer, pl_module, exception)
-        if isinstance(exception, JudgeOutageError):
-            self._save_end(trainer)
+        if not isinstance(exception, JudgeOutageError) or trainer.state.fn != TrainerFn.FITTING:
+            return
+        batches = trainer.fit_loop.epoch_loop.batch_progress
+        if batches.current.ready > batches.current.completed:
+            # The batch under way will be met again, so that the epoch is not at its end.
+            batches.is_last_batch = False
+        self._save_end(trainer)
 
     def _save_end(self, trainer: Trainer) -> None:
         if self.save_last and not self._should_skip_saving_checkpoint(trainer):
