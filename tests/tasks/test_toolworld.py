@@ -7,7 +7,7 @@ from streakline.environment.replay import gold_outcomes, replay
 from streakline.errors import ConfigError
 from streakline.tasks.toolworld import HABITS, KINDS, ToolWorldTaskSet
 from streakline.tasks.toolworld.catalogue import tools_of
-from streakline.tasks.toolworld.phrases import PHRASES
+from streakline.tasks.toolworld.kinds import PHRASES
 from streakline.tasks.toolworld.values import owner
 
 SPLITS = ("train", "validation", "test")

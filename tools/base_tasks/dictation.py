@@ -10,8 +10,8 @@ from base_tasks.stage import Stage
 from base_tasks.tool_arguments import ARGUMENTS, CONSUMERS, READERS
 from streakline.tasks.toolworld.catalogue import required_arguments, simulator_of, tool_catalogue
 from streakline.tasks.toolworld.kinds import Draft, Kind, Plan
+from streakline.tasks.toolworld.requests import REFUSAL
 from streakline.tasks.toolworld.values import Values
-from streakline.tasks.toolworld.withheld import REFUSAL
 from streakline.types import JSON, ToolCall
 
 _TOOLS = tuple(ARGUMENTS)

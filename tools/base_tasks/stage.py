@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import final
 
-from streakline.tasks.toolworld.files import file_state
-from streakline.tasks.toolworld.kinds import State
-from streakline.tasks.toolworld.messages import message_state
-from streakline.tasks.toolworld.tickets import ticket, ticket_state
-from streakline.tasks.toolworld.trading import order, trading_state
+from streakline.tasks.toolworld.states import (
+    State,
+    file_state,
+    message_state,
+    order,
+    ticket,
+    ticket_state,
+    trading_state,
+    vehicle_state,
+)
 from streakline.tasks.toolworld.values import Values
-from streakline.tasks.toolworld.vehicle import vehicle_state
 from streakline.types import JSON
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from base_tasks.stage import Stage
-from streakline.tasks.toolworld.maths import owned_sum
-from streakline.tasks.toolworld.vehicle import gallons, liter_amounts
+from streakline.tasks.toolworld.states import gallons, liter_amounts
 from streakline.types import JSON
 
 Arguments: TypeAlias = dict[str, JSON]
@@ -158,7 +157,7 @@ def _price(stage: Stage) -> tuple[Arguments, JSON]:
 
 
 def _sum(stage: Stage) -> tuple[Arguments, JSON]:
-    first, second, total = owned_sum(stage.values)
+    first, second, total = stage.values.addends()
     return {"a": first, "b": second}, total
 
 

@@ -1,8 +1,8 @@
 """ToolWorld: seeded, templated tasks over the benchmark's real simulators, and demonstrations of them."""
 
 from streakline.tasks.toolworld.demonstrations import Demonstration, demonstrate
-from streakline.tasks.toolworld.draw import KINDS
 from streakline.tasks.toolworld.habits import HABITS
+from streakline.tasks.toolworld.requests import KINDS
 from streakline.tasks.toolworld.task_set import ToolWorldTaskSet
 
 __all__ = ["HABITS", "KINDS", "Demonstration", "ToolWorldTaskSet", "demonstrate"]

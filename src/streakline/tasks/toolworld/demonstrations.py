@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streakline.environment.live import LiveEnvironment
 from streakline.errors import ConfigError
-from streakline.tasks.toolworld.habits import HABITS
+from streakline.tasks.toolworld.habits import HABITS, mistaken
 from streakline.tasks.toolworld.kinds import Plan
 from streakline.types import Message, Role, Task
 
@@ -44,7 +44,7 @@ def demonstrate(task: Task, *, habits: Mapping[str, float] | None = None, seed: 
     rng = random.Random(f"{seed}/{task.id}")
     if rng.random() < shares.get(task.kind, 0.0):
         habit = HABITS[task.kind]
-        return Demonstration(task=task, messages=_played(task, habit.plan(task, rng)), habit=habit.name)
+        return Demonstration(task=task, messages=_played(task, mistaken(task, rng)), habit=habit.name)
     return Demonstration(task=task, messages=_played(task, task.gold), habit="")
 
 

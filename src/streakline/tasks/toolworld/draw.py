@@ -13,32 +13,12 @@ from streakline.tasks.toolworld.catalogue import (
     tool_catalogue,
     tools_of,
 )
-from streakline.tasks.toolworld.files import FILE_KINDS
 from streakline.tasks.toolworld.kinds import Draft, Kind, Plan
-from streakline.tasks.toolworld.maths import MATHS_KINDS
-from streakline.tasks.toolworld.messages import MESSAGE_KINDS
-from streakline.tasks.toolworld.tickets import TICKET_KINDS
-from streakline.tasks.toolworld.trading import TRADING_KINDS
+from streakline.tasks.toolworld.requests import easy_kinds
 from streakline.tasks.toolworld.values import Values
-from streakline.tasks.toolworld.vehicle import VEHICLE_KINDS
-from streakline.tasks.toolworld.withheld import WITHHELD_KINDS
 from streakline.types import JSON, Message, Role, Task
 
 Distractors: TypeAlias = "int | Literal['simulators']"
-
-KINDS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        *FILE_KINDS,
-        *TICKET_KINDS,
-        *VEHICLE_KINDS,
-        *TRADING_KINDS,
-        *MESSAGE_KINDS,
-        *MATHS_KINDS,
-        *WITHHELD_KINDS,
-    )
-}
-"""Kinds of request by name, in the order of their files."""
 
 
 def draw_task(
@@ -56,9 +36,11 @@ def draw_task(
     """
     first = _worded(kind, values)
     drafts = [first]
+    easy = easy_kinds()
+    followers = [other for other in easy if other.simulator == kind.simulator] or easy
     wanted = values.pick([turns for turns in user_turns if turns >= len(first.gold)] or user_turns)
     while sum(len(draft.gold) for draft in drafts) < wanted:
-        further = _worded(values.pick(_followers(kind)), values)
+        further = _worded(values.pick(followers), values)
         if first.revealed or first.withheld not in _called([further]):
             drafts.append(further)
     gold = tuple(steps for draft in drafts for steps in draft.gold)
@@ -89,12 +71,6 @@ def _worded(kind: Kind, values: Values) -> Draft:
     """A draft of the kind, with its texts."""
     draft = kind.draft(values)
     return replace(draft, texts=kind.wording(draft, values))
-
-
-def _followers(kind: Kind) -> tuple[Kind, ...]:
-    """Kinds that may follow: those of its first simulator, else any."""
-    easy = tuple(other for other in KINDS.values() if other.follows)
-    return tuple(other for other in easy if set(other.simulators) & set(kind.simulators[:1])) or easy
 
 
 def _called(drafts: Iterable[Draft]) -> list[str]:

@@ -1,21 +1,30 @@
-"""The records that a kind of request is written with."""
+"""The records that a kind of request is written with, and the words that it is asked in."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
-from streakline.tasks.toolworld.phrases import PHRASES
-from streakline.tasks.toolworld.values import Values
+from streakline.tasks.toolworld.values import Split, Values
 from streakline.types import JSON, ToolCall
 
 Steps: TypeAlias = "tuple[tuple[ToolCall, ...], ...]"
 """[steps][calls] of one user turn; calls of a step do not depend on each other."""
 Plan: TypeAlias = "tuple[Steps, ...]"
 """[user turns] of `Steps`, as in `Task.gold`."""
-State: TypeAlias = "dict[str, dict[str, JSON]]"
-"""Simulator -> parts of its scenario."""
+
+PHRASES: Mapping[str, Mapping[Split, tuple[str, ...]]] = {
+    kind: {split: tuple(phrases) for split, phrases in splits.items()}
+    for kind, splits in json.loads(Path(__file__).with_name("phrases.json").read_text(encoding="utf-8")).items()
+}
+"""Kind -> split -> templates, in which `{field}` stands for a value and ` | ` separates user turns.
+
+No phrase occurs twice. Those of `base` name each step; the others are everyday requests which share their vocabulary,
+so that a small model can understand the held-out ones.
+"""
 
 
 def call(name: str, /, **arguments: JSON) -> ToolCall:
@@ -54,8 +63,8 @@ class Kind:
 
     name: str
     """Unique name, the unit of per-kind reporting."""
-    simulators: tuple[str, ...] = ()
-    """Where its tools come from, the most important one first; empty = from anywhere."""
+    simulator: str = ""
+    """Where its tools come from, or the most important of them; empty = from anywhere."""
     draft: Callable[[Values], Draft]
     """Draws one request; the values know their split."""
     follows: bool = False

@@ -11,8 +11,9 @@ from typing import Literal, final
 from streakline.errors import ConfigError
 from streakline.tasks.base import TaskSet
 from streakline.tasks.toolworld.catalogue import SchemaLength
-from streakline.tasks.toolworld.draw import KINDS, Distractors, draw_task, level_of
+from streakline.tasks.toolworld.draw import Distractors, draw_task, level_of
 from streakline.tasks.toolworld.kinds import Kind
+from streakline.tasks.toolworld.requests import KINDS
 from streakline.tasks.toolworld.values import Values
 from streakline.types import JSON, Task
 

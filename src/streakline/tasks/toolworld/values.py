@@ -98,6 +98,13 @@ class Values:
         """Number in (low, high) with one decimal place, which is never 0."""
         return self._own(lambda: low + int(self.rng.random() * (high - low)) + (1 + int(self.rng.random() * 9)) / 10)
 
+    def addends(self) -> tuple[int, int, int]:
+        """Two numbers and their sum, which becomes an argument and so has to belong to the split too."""
+        while True:
+            first, second = self.number(10, 999), self.number(10, 999)
+            if owner(first + second) == self.split:
+                return first, second, first + second
+
     def user_id(self) -> str:
         """Id of a user of the message app such as `USR417`."""
         return f"USR{self.digits(3)}"
