@@ -14,7 +14,7 @@ from enum import StrEnum
 from streakline.rewards.bfcl.coercion import kind, kind_of, same_scalar
 from streakline.rewards.bfcl.languages import read_literal
 from streakline.rewards.bfcl.official import described_functions
-from streakline.rewards.bfcl.single_turn import assign_calls
+from streakline.rewards.bfcl.single_turn import assign_calls, is_accepted
 from streakline.rewards.bfcl.upstream import check_single_turn, check_sources, rebuilt_source
 from streakline.tasks.bfcl_source import MULTI_TURN, language
 from streakline.types import JSON, Task, ToolCall
@@ -74,7 +74,7 @@ def _explain_single_turn(task: Task, calls: Sequence[ToolCall], *, ours: bool) -
     aligned = list(_aligned_calls(task, calls))
     leaves = [leaf for _, found in aligned for leaf in found]
     as_parameters = [_upstream_takes(leaf) for leaf in leaves]
-    if not leaves or not (all(as_parameters) if ours else not all(as_parameters)):
+    if not leaves or as_parameters != [_we_take(leaf) for leaf in leaves] or all(as_parameters) != ours:
         return None
     rewritten = [call for call, _ in aligned]
     is_right = _upstream(task, rewritten) and _ours(task, rewritten) is not None
@@ -112,6 +112,10 @@ def _upstream_takes(leaf: Leaf) -> bool:
         category="simple_python",
         language="python",
     )
+
+
+def _we_take(leaf: Leaf) -> bool:
+    return is_accepted(leaf.value, [leaf.accepted], schema={"type": leaf.kind}, mode="lenient")
 
 
 def _parameters(task: Task, name: str) -> Mapping[str, JSON]:

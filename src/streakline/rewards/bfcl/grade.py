@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import final
 
 from streakline.environment.live import call_fault
-from streakline.errors import ConfigError, DataError
+from streakline.errors import ConfigError, DataError, StreaklineError
 from streakline.rewards.base import RewardTerm
 from streakline.rewards.bfcl.coercion import Mode
 from streakline.rewards.bfcl.multi_turn import follows_gold
@@ -55,7 +55,12 @@ class BFCLGrade(RewardTerm):
         if trajectory.termination.is_error:
             return None
         is_right = self._multi_turn if task.kind in MULTI_TURN else self._single_turn
-        return float(is_right(task, trajectory) and (self._mode == "lenient" or _is_clean(task, trajectory)))
+        try:
+            return float(is_right(task, trajectory) and (self._mode == "lenient" or _is_clean(task, trajectory)))
+        except StreaklineError:
+            raise
+        except (RecursionError, ValueError):  # arguments too deep to go through, or integers too long to write out
+            return 0.0
 
     def _multi_turn(self, task: Task, trajectory: Trajectory) -> bool:
         reached = max((turn.user_turn for turn in trajectory.turns), default=-1) + 1

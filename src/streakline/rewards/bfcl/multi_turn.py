@@ -21,18 +21,15 @@ def follows_gold(
     user turns, and no call may be one that the environment refuses.
     """
     calls = [[call for step in user_turn for call in step] for user_turn in steps]
+    outcomes = replay_turns(task, calls, timeout_s=timeout_s)
     seen: Counter[str] = Counter()
-    try:
-        outcomes = replay_turns(task, calls, timeout_s=timeout_s)
-        for index, (made, gold, outcome) in enumerate(zip(calls, gold_outcomes(task), outcomes, strict=True)):
-            seen.update(result.content for result in outcome.results if not result.is_error)
-            if mode == "strict" and ((made and not gold.results) or _has_refused(task, index, made, outcome)):
-                return False
-            needed = Counter(result.content for result in gold.results)
-            if needed and not (made and needed <= seen and outcome.state == gold.state):
-                return False
-    except RecursionError:  # arguments too deep to copy
-        return False
+    for index, (made, gold, outcome) in enumerate(zip(calls, gold_outcomes(task), outcomes, strict=True)):
+        seen.update(result.content for result in outcome.results if not result.is_error)
+        if mode == "strict" and ((made and not gold.results) or _has_refused(task, index, made, outcome)):
+            return False
+        needed = Counter(result.content for result in gold.results)
+        if needed and not (made and needed <= seen and outcome.state == gold.state):
+            return False
     return True
 
 
