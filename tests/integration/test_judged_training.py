@@ -1,6 +1,7 @@
 """Training on the scores of a judge that fails, is out, or has spent its budget."""
 
 import random
+import time
 from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
@@ -355,25 +356,30 @@ def test_the_command_line_ends_with_one_line_and_goes_on_where_that_says(server,
     assert server.num_answered == 3 * 8
 
 
-class Ended(Callback):
-    """Writes what the process ended with, since the processes share no memory."""
+class Saved(Callback):
+    """Writes which processes came to save, since they share no memory."""
 
-    def on_exception(self, trainer, module, exception):
-        Path(trainer.default_root_dir, f"ended-{trainer.global_rank}").write_text(str(exception))
+    def save_broken_step(self, trainer):
+        folder = Path(trainer.default_root_dir)
+        (folder / f"saved-{trainer.global_rank}").touch()
+        # Who launched the processes stops the others when one has ended.
+        deadline = time.monotonic() + 30
+        while len(list(folder.glob("saved-*"))) < trainer.world_size and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 @pytest.mark.slow
-def test_an_outage_of_one_process_ends_all_of_them(server, folder, tmp_path):
-    # Only the first task of the batch can't be judged: that of the first process.
+def test_an_outage_of_one_process_ends_all_of_them_after_they_have_saved(server, folder, tmp_path):
+    # Of two tasks a step, each process has one; in the second step the first process's can't be judged.
     def script(request, number):
-        return DOWN if is_probe(request) or "train-0." in data_of(request) else sound(request, number)
+        return DOWN if is_probe(request) or "train-2." in data_of(request) else sound(request, number)
 
     server.script = script
     module = grpo_module(folder, reward=JudgedAnswer(judge_at(server.url, tmp_path / "judge.sqlite")))
-    run = trainer(tmp_path, Ended(), devices=2, strategy="ddp_fork")
+    saver = RunCheckpoint(save_last=True, every_n_train_steps=100, enable_version_counter=False)
+    run = trainer(tmp_path, saver, Saved(), devices=2, strategy="ddp_fork")
 
-    with pytest.raises(ProcessRaisedException, match="Expected judge scripted to answer"):
-        run.fit(module, datamodule=task_data(size=2, shuffle=False))
-    said = [(tmp_path / f"ended-{rank}").read_text() for rank in (0, 1)]
-    assert said[0] == said[1]
-    assert "repeat the command with `--ckpt_path last`" in said[0]
+    with pytest.raises(ProcessRaisedException, match="to go on from the last step, repeat the command with"):
+        run.fit(module, datamodule=task_data(size=4, shuffle=False))
+    assert {path.name for path in tmp_path.glob("saved-*")} == {"saved-0", "saved-1"}
+    assert torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 1

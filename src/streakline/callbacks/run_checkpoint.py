@@ -7,11 +7,8 @@ from typing import Any, final
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 from typing_extensions import override
-
-from streakline.errors import JudgeOutageError
 
 
 @final
@@ -50,12 +47,8 @@ class RunCheckpoint(ModelCheckpoint):
         super().on_train_end(trainer, pl_module)
         self._save_end(trainer)
 
-    @override
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Save, where a judge is out: the step that it broke has changed nothing yet."""
-        super().on_exception(trainer, pl_module, exception)
-        if not isinstance(exception, JudgeOutageError) or trainer.state.fn != TrainerFn.FITTING:
-            return
+    def save_broken_step(self, trainer: Trainer) -> None:
+        """Save after the last step, where the one under way can't be finished."""
         batches = trainer.fit_loop.epoch_loop.batch_progress
         if batches.current.ready > batches.current.completed:
             # The batch under way will be met again, so that the epoch is not at its end.

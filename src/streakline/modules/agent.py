@@ -15,12 +15,13 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from transformers import PreTrainedModel
 
 from streakline.data.base import ProvidesEnvironment
-from streakline.errors import ConfigError, DataError
+from streakline.errors import ConfigError, DataError, JudgeOutageError
 from streakline.metrics.held_out import held_out_means
 from streakline.metrics.rollout import RolloutMetrics
 from streakline.modules.checkpoint import require_same_weights
 from streakline.modules.groups import all_or_none, tally_values
 from streakline.modules.held_out import HeldOutConfig, HeldOutRunner
+from streakline.modules.hooks import save_broken_step
 from streakline.modules.rng import RngState, capture_rng, restore_rng
 from streakline.policy.config import PolicyConfig
 from streakline.policy.load import load_policy
@@ -239,7 +240,15 @@ class AgentModule(LightningModule, ABC):
             )
 
         with self.acting():
-            self._held_out_rollouts.update(all_or_none(run, then=_ASK_AGAIN))
+            self._held_out_rollouts.update(self.judged(run, then=_ASK_AGAIN))
+
+    def judged(self, work: Callable[[], list[Group]], *, then: str) -> list[Group]:
+        """Do what may need a judge: where one is out, the run is saved and ends, on all processes."""
+        try:
+            return all_or_none(work, then=then)
+        except JudgeOutageError:
+            save_broken_step(self)
+            raise
 
     def finish_held_out(self, stage: str) -> None:
         """Write `<stage>_scores.jsonl` of `validate`, `test` or `predict`, and log the means under `<stage>/`."""

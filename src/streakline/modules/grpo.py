@@ -27,7 +27,7 @@ from streakline.metrics.update import NO_UPDATE, UpdateMetrics
 from streakline.modules.agent import EPISODE, HELD_OUT, RENDERING, SAMPLING, AgentModule, EngineFactory
 from streakline.modules.buffer import RolloutBuffer, training_rows
 from streakline.modules.distributed import local_gradients, sum_gradients, sum_over_ranks
-from streakline.modules.groups import all_or_none, score_groups, tally_values
+from streakline.modules.groups import score_groups, tally_values
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.modules.held_out import HeldOutConfig
 from streakline.modules.hooks import select_groups, select_tasks
@@ -200,7 +200,7 @@ class GRPOModule(AgentModule):
         ledger.add("tool", loop.last_timing.tool_seconds)
         self._generated_tokens = loop.last_timing.generated_tokens
         with ledger.measure("reward"):
-            groups = all_or_none(lambda: score_groups(tasks, episodes, reward=self.reward), then=_GO_ON)
+            groups = self.judged(lambda: score_groups(tasks, episodes, reward=self.reward), then=_GO_ON)
         self.rollout_step += 1
         self._rollout_metrics.update(groups)
         self._tier_metrics.update(groups)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from lightning.pytorch import LightningModule
+from lightning.pytorch import LightningModule, Trainer
 
 from streakline.types import Group, Task
 
@@ -39,6 +39,22 @@ class SelectsGroups(Protocol):
 
         `Group.all_rewards` stays what was sampled.
         """
+
+
+@runtime_checkable
+class SavesBrokenStep(Protocol):
+    """A callback that saves the run when a step can't be finished and has changed nothing yet."""
+
+    def save_broken_step(self, trainer: Trainer) -> None:
+        """Save. Called on all processes, before the run ends with an error."""
+
+
+def save_broken_step(module: LightningModule) -> None:
+    """Have every callback that saves broken steps do so, while fitting."""
+    trainer = module.trainer
+    for callback in trainer.callbacks if trainer.state.fn == "fit" else ():  # type: ignore[attr-defined]
+        if isinstance(callback, SavesBrokenStep):
+            callback.save_broken_step(trainer)
 
 
 def select_tasks(module: LightningModule, tasks: Sequence[Task]) -> Sequence[Task]:
