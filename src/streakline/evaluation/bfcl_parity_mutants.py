@@ -25,18 +25,22 @@ def gold_steps(task: Task) -> Steps:
 
 
 def mutants(task: Task, *, count: int, seed: int) -> list[tuple[str, Steps]]:
-    """Draw changed answers to a task, each with the name of its change. The same for the same seed and task."""
+    """Draw up to `count` changed answers to a task, each with the name of its change, no two of them alike.
+
+    Where nothing is to be called there are fewer, since there is little to change. The same for the same seed and task.
+    """
     rng = Random(f"{seed} {task.id}")
     changes = MULTI_TURN_CHANGES if task.kind in MULTI_TURN else SINGLE_TURN_CHANGES
-    names = rng.choices([name for name in changes for _ in range(_WEIGHTS.get(name, 1))], k=count)
-    if len(task.answers) > 1:
-        names[:1] = ["calls reversed"] * min(1, count)
-    found = []
-    for name in names:
+    names = [name for name in changes for _ in range(_WEIGHTS.get(name, 1))]
+    found = {repr(gold_steps(task)): ("", gold_steps(task))}  # as text, since 1, 1.0 and True are equal
+    for draw in range(5 * count):
+        if len(found) > count:
+            break
+        name = "calls reversed" if draw == 0 and len(task.answers) > 1 else rng.choice(names)
         steps = gold_steps(task)
         changes[name](steps, task, rng)
-        found.append((name, steps))
-    return found
+        found.setdefault(repr(steps), (name, steps))
+    return list(found.values())[1:]
 
 
 def _call(steps: Steps, rng: Random) -> tuple[list[ToolCall], int]:

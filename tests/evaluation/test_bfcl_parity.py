@@ -1,0 +1,153 @@
+import pytest
+from tests.fixtures.episodes import call
+
+from streakline.evaluation import bfcl_parity
+from streakline.evaluation.bfcl_parity import GradedAnswer, answer_episode, compare_category
+from streakline.evaluation.bfcl_parity_mutants import MULTI_TURN_CHANGES, SINGLE_TURN_CHANGES, gold_steps, mutants
+from streakline.evaluation.bfcl_parity_report import figures, render_parity
+from streakline.evaluation.bfcl_parity_rules import MEANING, Difference, explain
+from streakline.rewards.bfcl.grade import BFCLGrade
+from streakline.rewards.bfcl.official import OfficialBFCL
+from streakline.tasks.bfcl import BFCLTaskSet
+from streakline.tasks.bfcl_source import CATEGORIES, WITHOUT_ANSWERS
+
+
+def task_of(task_id):
+    category = task_id.split("/")[1]
+    return next(task for task in BFCLTaskSet(category) if task.id == task_id)
+
+
+def verdicts(task, steps):
+    trajectory = answer_episode(task, steps)
+    return OfficialBFCL().score(task, trajectory), BFCLGrade("lenient").score(task, trajectory)
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_lenient_agrees_with_upstream_but_for_what_is_meant(category):
+    found = compare_category(category, count=12, seed=0, limit=16)
+    assert found.answers >= (16 * 13 if category not in WITHOUT_ANSWERS else 24)
+    assert found.unexplained == []
+    assert found.agreement == 1.0
+    assert 0 < found.right["upstream"] < found.answers
+    assert found.gold_right["lenient"] == found.gold_right["upstream"] == found.gold
+
+
+def test_worlds_that_upstream_keeps_are_a_difference():
+    found = compare_category("multi_turn_base", count=6, seed=0, limit=6)
+    assert found.explained[Difference.FRESH_STATE] >= 1
+    assert found.explained[Difference.LITERALS_ONLY] >= 1
+    graded = found.examples[Difference.FRESH_STATE]
+    assert (graded.verdicts["upstream"], graded.verdicts["lenient"]) == (False, True)
+    graded = found.examples[Difference.LITERALS_ONLY]
+    assert (graded.verdicts["upstream"], graded.verdicts["lenient"]) == (True, False)
+
+
+def test_the_order_of_parallel_calls_is_a_difference_where_upstream_takes_the_first_that_fits():
+    task = task_of("bfcl/parallel/parallel_178")
+    steps = gold_steps(task)
+    steps[0][0].reverse()
+    assert verdicts(task, steps) == (0.0, 1.0)
+    assert explain(task, steps, ours=True) is Difference.ORDER_FREE
+
+
+@pytest.mark.parametrize(
+    ("task_id", "answer", "upstream", "ours"),
+    [
+        ("bfcl/live_simple/live_simple_116-72-0", call("sum_numbers", numbers_list=[133, 34]), 0.0, 1.0),
+        (
+            "bfcl/live_multiple/live_multiple_996-227-0",
+            call(
+                "add_service_config",
+                service_name="fdsa",
+                configurations={
+                    "timeout": 30,
+                    "retry_count": 5,
+                    "endpoint": "https://api.fdsa-service.com",
+                    "auth_required": 1,
+                },
+            ),
+            1.0,
+            0.0,
+        ),
+    ],
+)
+def test_types_inside_lists_and_dictionaries_are_a_difference(task_id, answer, upstream, ours):
+    task = task_of(task_id)
+    assert verdicts(task, [[[answer]]]) == (upstream, ours)
+    assert explain(task, [[[answer]]], ours=bool(ours)) is Difference.ONE_TABLE
+
+
+def test_a_disagreement_is_not_meant_where_nothing_proves_it():
+    task = BFCLTaskSet("simple_python", limit=1)[0]
+    wrong = [[[call("calculate_triangle_area", base=10, height=6)]]]
+    assert explain(task, wrong, ours=True) is None
+    assert explain(task, wrong, ours=False) is None
+    assert explain(task, gold_steps(task), ours=False) is None
+    assert explain(task, [[]], ours=True) is None
+    multi_turn = BFCLTaskSet("multi_turn_base", limit=1)[0]
+    assert explain(multi_turn, gold_steps(multi_turn), ours=False) is None
+    assert explain(multi_turn, [*gold_steps(multi_turn)[:-1], []], ours=True) is None
+
+
+class Opposite:
+    """A judge that says the opposite of another."""
+
+    def __init__(self, term):
+        self._term = term
+
+    def score(self, task, trajectory):
+        return 1.0 - self._term.score(task, trajectory)
+
+
+@pytest.mark.parametrize("category", ["simple_python", "parallel", "multi_turn_base"])
+def test_a_grader_that_errs_is_found_out(category, monkeypatch):
+    honest = bfcl_parity.JUDGES
+    monkeypatch.setattr(bfcl_parity, "JUDGES", {**honest, "lenient": Opposite(honest["lenient"])})
+    found = compare_category(category, count=2, seed=0, limit=3)
+    assert len(found.unexplained) >= 9
+    assert found.agreement < 0.5
+    text = render_parity([found])
+    assert "that no rule explains: " in text
+    assert "upstream right, lenient wrong" in text
+    assert figures([found])["agreement_min"] == found.agreement
+
+
+def test_mutants_are_the_same_for_the_same_seed_and_cover_every_change():
+    task = BFCLTaskSet("parallel_multiple", limit=1)[0]
+    assert mutants(task, count=9, seed=1) == mutants(task, count=9, seed=1)
+    assert mutants(task, count=9, seed=1) != mutants(task, count=9, seed=2)
+    assert mutants(task, count=0, seed=1) == []
+    for category, changes in (("parallel", SINGLE_TURN_CHANGES), ("multi_turn_base", MULTI_TURN_CHANGES)):
+        drawn = {name for task in BFCLTaskSet(category, limit=20) for name, _ in mutants(task, count=20, seed=0)}
+        assert drawn == changes.keys()
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_mutants_are_unlike_the_gold_answer_and_each_other_and_leave_it_as_it_is(category):
+    for task in BFCLTaskSet(category, limit=4):
+        gold = repr(gold_steps(task))
+        changed = [repr(steps) for _, steps in mutants(task, count=8, seed=0)]
+        assert repr(gold_steps(task)) == gold
+        assert len({gold, *changed}) == 1 + len(changed)
+        assert len(changed) == 8 or category in WITHOUT_ANSWERS
+
+
+def test_the_report_names_each_difference_with_its_proof_and_an_example():
+    found = [compare_category(name, count=8, seed=0, limit=4) for name in ("simple_python", "multi_turn_base")]
+    text = render_parity(found)
+    assert all(meaning in text for meaning in MEANING.values())
+    assert "(text as an expression): upstream right, lenient wrong" in text
+    assert "that no rule explains: none" in text
+    summary = figures(found)
+    assert summary["agreement_min"] == 1.0
+    assert summary["intended_differences"].keys() == {name.value for name in Difference}
+    assert summary["answers"] == sum(each.answers for each in found)
+
+
+def test_an_answer_without_agreement_or_proof_lowers_the_agreement():
+    task = BFCLTaskSet("simple_python", limit=1)[0]
+    found = bfcl_parity.CategoryParity(category="simple_python")
+    for upstream, difference in ((True, None), (False, None), (False, Difference.ONE_TABLE)):
+        judged = {"upstream": upstream, "lenient": True, "strict": True}
+        found.add(GradedAnswer(task=task, change="x", steps=[], verdicts=judged, difference=difference))
+    assert found.agreement == 0.5
