@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from streakline.rollout.engine import GenerationRequest
-from streakline.rollout.kv_store import KVStore, LayerStore
+from streakline.rollout.kv_store import LayerStore
 from streakline.rollout.rows import RowTable
 from streakline.rollout.step_plan import map_prefixes, plan_prompts, plan_step
 
@@ -40,28 +40,19 @@ def run(step, layer: LayerStore, window: int | None) -> torch.Tensor:
         for kind, heads in ((0, HEADS), (1, KV_HEADS), (2, KV_HEADS))
     )
     query, key, value = (torch.tensor(part, dtype=torch.float32) for part in parts)
-    outputs, start = [], 0
-    for block in step.plan.blocks:
-        end = start + block.num_tokens()
-        outputs.append(block.attend(query[start:end], key[start:end], value[start:end], layer, window=window))
-        start = end
-    assert start == len(step.token_ids)
-    return torch.cat(outputs)
+    blocks = zip(step.blocks, *(x.split(step.sizes) for x in (query, key, value)), strict=True)
+    return torch.cat([block.attend(q, k, v, layer, window=window) for block, q, k, v in blocks])
 
 
 @pytest.mark.parametrize("window", [None, 1, 4, 50])
 def test_every_token_attends_to_exactly_what_it_may_see(window):
-    table, store = RowTable(), KVStore()
-    layer = store.layer(0)
+    table = RowTable()
+    layer = table.layers[0]
     prompts = [(5, 6, 7, 8), (5, 6, 7, 8), (9, 1), (3,), (5, 6, 7, 8), (2, 4, 6, 8, 1, 3)]
     requests = [GenerationRequest(prompt_ids=prompt, seed=0, max_new_tokens=9) for prompt in prompts]
     new = table.admit(list(enumerate(requests)), greedy=True)
-    first = plan_prompts(table, new, store, device=CPU)
-    expected = [
-        reference(list(trunk.token_ids), position, window)
-        for trunk in table.trunks
-        for position in range(len(trunk.token_ids))
-    ]
+    first = plan_prompts(table, new, device=CPU)
+    expected = [reference(list(trunk), position, window) for trunk in table.trunks for position in range(len(trunk))]
     np.testing.assert_allclose(run(first, layer, window).numpy(), expected, atol=1e-5)
 
     # Row 1 forgets half of its shared prompt, rows 1 and 3 are fed several tokens, one at a time follows for all.
@@ -69,7 +60,8 @@ def test_every_token_attends_to_exactly_what_it_may_see(window):
     for pending in ({1: None, 3: [3, 1, 4, 1]}, {}, {0: [7, 7]}, {}):
         for slot, row in enumerate(table.rows):
             row.pending = pending.get(slot) or row.pending or [slot]
-        step = plan_step(table, store, map_prefixes(table, CPU), max_chunk_tokens=99, device=CPU)
+        prefixes = map_prefixes([(row.trunk, row.prefix_length) for row in table.rows], CPU)
+        step = plan_step(table, prefixes, max_chunk_tokens=99, device=CPU)
         fed = [table.rows[slot] for slot in step.drawn_slots]
         expected = [
             reference(row.cached + row.pending, len(row.cached) + offset, window)

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from streakline.rollout.seeds import derive_seed
+from streakline.rollout.draw import derive_seed
 
 IDENTITY: Mapping[str, object] = {"run_seed": 0, "epoch": 1, "task_id": "toolworld/a", "group_member": 2, "turn": 3}
 

@@ -37,11 +37,10 @@ from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.renderer import Renderer
 from streakline.rendering.tokenizer import load_tokenizer
 from streakline.rollout.agent_loop import AgentLoop, EpisodeConfig
-from streakline.rollout.draw import draw_tokens, uniforms
+from streakline.rollout.draw import derive_seed, draw_tokens, uniforms
 from streakline.rollout.engine import GenerationRequest, Respond, RolloutEngine
 from streakline.rollout.hf_engine import HFEngine
 from streakline.rollout.sampling import SamplingPolicy
-from streakline.rollout.seeds import derive_seed
 from streakline.tasks.toolworld import ToolWorldTaskSet
 from streakline.types import Completion, Task
 

@@ -9,15 +9,14 @@ from functools import partial
 from typing import final
 
 from streakline.environment.base import Environment, EnvironmentFactory
-from streakline.errors import ConfigError, StreaklineError
+from streakline.errors import ConfigError
 from streakline.rendering.renderer import Renderer
-from streakline.rollout.engine import GenerationRequest, RolloutEngine
+from streakline.rollout.draw import derive_seed
+from streakline.rollout.engine import RolloutEngine
 from streakline.rollout.episode import Episode, opening_messages, opening_tools
 from streakline.rollout.episode import EpisodeConfig as EpisodeConfig
-from streakline.rollout.failed_environment import FailedEnvironment
 from streakline.rollout.sampling import SamplingPolicy
-from streakline.rollout.seeds import derive_seed
-from streakline.types import Completion, Task, Trajectory
+from streakline.types import Task, Trajectory
 
 _WORLD = -1
 """Stands for the turn in the seed of what a world draws."""
@@ -83,65 +82,52 @@ class AgentLoop:
         if len({task.id for task in tasks}) < len(tasks):
             raise ConfigError("Expected `tasks` to have different ids, but got one twice: its draws would be equal")
         started = time.perf_counter()
-        worlds = [[_world(task, make_environment) for _ in range(num_samples)] for task in tasks]
-        for task, row in zip(tasks, worlds, strict=True):
-            for member, world in enumerate(row):
-                world.seed_draws(self._seed(epoch, task.id, member, _WORLD))
-        creation = time.perf_counter() - started
         episodes = [
-            episode for task, row in zip(tasks, worlds, strict=True) for episode in self._episodes(task, row, epoch)
+            episode for task in tasks for episode in self._episodes(task, num_samples, make_environment, epoch=epoch)
         ]
-        self._generate(episodes)
+        running = [(episode, request) for episode in episodes if (request := episode.start()) is not None]
+        if running:
+            self._engine.generate(
+                [request for _, request in running],
+                lambda row, completion: running[row][0].advance(completion),
+                sampling=self._sampling,
+            )
         trajectories = [episode.trajectory() for episode in episodes]
         self.last_timing = RolloutTiming(
             seconds=time.perf_counter() - started,
-            tool_seconds=creation + sum(episode.tool_seconds for episode in episodes),
+            tool_seconds=sum(episode.tool_seconds for episode in episodes),
             generated_tokens=sum(episode.generated_tokens for episode in episodes),
             injected_tokens=sum(episode.injected_tokens for episode in episodes),
         )
         return [trajectories[start : start + num_samples] for start in range(0, len(trajectories), num_samples)]
 
-    def _episodes(self, task: Task, worlds: Sequence[Environment], epoch: int) -> list[Episode]:
+    def _episodes(
+        self, task: Task, num_samples: int, make_environment: EnvironmentFactory, *, epoch: int
+    ) -> list[Episode]:
         mode = self._episode.mode
         prompt = self._renderer.prompt(
             opening_messages(task, mode=mode), tools=opening_tools(task, mode=mode), task_id=task.id
         )
+        seeds = [partial(self._seed, epoch, task.id, member) for member in range(num_samples)]
         return [
             Episode(
                 task,
-                environment=world,
+                make_environment=partial(_seeded_world, make_environment, task, seed_of_turn(_WORLD)),
                 prompt_ids=prompt,
                 renderer=self._renderer,
                 sampling=self._sampling,
                 config=self._episode,
                 group_member=member,
-                seed_of_turn=partial(self._seed, epoch, task.id, member),
+                seed_of_turn=seed_of_turn,
             )
-            for member, world in enumerate(worlds)
+            for member, seed_of_turn in enumerate(seeds)
         ]
 
     def _seed(self, epoch: int, task_id: str, member: int, turn: int) -> int:
         return derive_seed(run_seed=self._run_seed, epoch=epoch, task_id=task_id, group_member=member, turn=turn)
 
-    def _generate(self, episodes: Sequence[Episode]) -> None:
-        running: list[tuple[Episode, GenerationRequest]] = []
-        for episode in episodes:
-            request = episode.start()
-            if request is not None:
-                running.append((episode, request))
 
-        def respond(row: int, completion: Completion) -> GenerationRequest | None:
-            return running[row][0].advance(completion)
-
-        if running:
-            self._engine.generate([request for _, request in running], respond, sampling=self._sampling)
-
-
-def _world(task: Task, make_environment: EnvironmentFactory) -> Environment:
-    try:
-        return make_environment(task)
-    except StreaklineError:
-        # Raised on purpose, with a line that says what to mend: a missing package, a malformed task.
-        raise
-    except Exception as error:  # a fault of the world ends this episode, not its siblings
-        return FailedEnvironment(error)
+def _seeded_world(make_environment: EnvironmentFactory, task: Task, seed: int) -> Environment:
+    world = make_environment(task)
+    world.seed_draws(seed)
+    return world

@@ -10,13 +10,12 @@ from typing import Literal, TypeAlias, final
 
 import torch
 
-from streakline.rollout.cached_attention import PrefixMap
+from streakline.rollout.cached_attention import PrefixMap, Step
 from streakline.rollout.draw import draw_tokens
 from streakline.rollout.engine import GenerationRequest, Respond
-from streakline.rollout.kv_store import KVStore
 from streakline.rollout.rows import Row, RowTable
 from streakline.rollout.sampling import SamplingPolicy
-from streakline.rollout.step_plan import Step, map_prefixes, plan_prompts, plan_step
+from streakline.rollout.step_plan import map_prefixes, plan_prompts, plan_step
 from streakline.types import Completion
 
 Forward: TypeAlias = Callable[[Step], torch.Tensor]
@@ -32,8 +31,8 @@ class BatchLimits:
     """Rows at once."""
     max_step_tokens: int
     """Prompt or injected tokens of one forward pass."""
-    max_positions: int | None
-    """Longest sequence that the model can place; None = no limit."""
+    max_positions: int
+    """Longest sequence that the model can place."""
     vocabulary: int
     """Token ids lie in [0, vocabulary)."""
 
@@ -63,16 +62,16 @@ class RolloutBatch:
         self._weight_version = weight_version
         self._device = device
         self._table = RowTable()
-        self._store = KVStore()
+        self._layout: list[tuple[int, int]] = []
         self._prefixes: PrefixMap | None = None
 
     def run(self) -> None:
         """Step until no row is left."""
         self._admit()
         while self._table.rows:
-            finished = self._step()
-            if finished:
-                self._finish(finished)
+            done = [slot for slot, completion in self._step() if not self._goes_on(self._table.rows[slot], completion)]
+            if done:
+                self._table.remove(done)
                 self._admit()
 
     def _admit(self) -> None:
@@ -84,16 +83,15 @@ class RolloutBatch:
                 entering.append((index, accepted))
         if not entering:
             return
-        self._prefixes = None
         new = self._table.admit(entering, greedy=self._sampling.greedy)
         for slots in self._prompt_batches(new):
-            self._forward(plan_prompts(self._table, slots, self._store, device=self._device))
+            self._forward(plan_prompts(self._table, slots, device=self._device))
 
     def _prompt_batches(self, slots: Sequence[int]) -> list[list[int]]:
         batches: list[list[int]] = []
         used = math.inf
         for slot in slots:
-            length = len(self._table.trunks[slot].token_ids)
+            length = len(self._table.trunks[slot])
             used += length
             if used > self._limits.max_step_tokens:
                 batches.append([])
@@ -103,12 +101,9 @@ class RolloutBatch:
 
     def _step(self) -> list[tuple[int, Completion]]:
         """Run one forward pass and draw; returns slot and completion of every turn that ended."""
-        if self._prefixes is None:
-            self._prefixes = map_prefixes(self._table, self._device)
         step = plan_step(
             self._table,
-            self._store,
-            self._prefixes,
+            self._current_prefixes(),
             max_chunk_tokens=self._limits.max_step_tokens,
             device=self._device,
         )
@@ -128,80 +123,57 @@ class RolloutBatch:
                 finished.append((slot, completion))
         return finished
 
+    def _current_prefixes(self) -> PrefixMap:
+        layout = [(row.trunk, row.prefix_length) for row in self._table.rows]
+        if self._prefixes is None or layout != self._layout:
+            self._layout, self._prefixes = layout, map_prefixes(layout, self._device)
+        return self._prefixes
+
     def _advance(self, row: Row, token: int, logprob: float) -> Completion | None:
         row.feed()
         if not math.isfinite(logprob):
-            return self._completion(row, "error", error="The model gave logits that are not finite")
+            return self._completion("error", row=row, error="The model gave logits that are not finite")
         row.sampled.append(token)
         row.logprobs.append(logprob)
         row.pending = [token]
         if token in self._terminator_ids:
-            return self._completion(row, "stop")
-        return self._completion(row, "length") if len(row.sampled) == row.request.max_new_tokens else None
+            return self._completion("stop", row=row)
+        return self._completion("length", row=row) if len(row.sampled) == row.request.max_new_tokens else None
 
-    def _completion(self, row: Row, reason: Literal["stop", "length", "error"], error: str = "") -> Completion:
+    def _completion(
+        self, reason: Literal["stop", "length", "error"], *, row: Row | None = None, error: str = ""
+    ) -> Completion:
         return Completion(
-            token_ids=tuple(row.sampled),
-            logprobs=tuple(row.logprobs),
+            token_ids=tuple(row.sampled) if row else (),
+            logprobs=tuple(row.logprobs) if row else (),
             finish_reason=reason,
             error=error,
             weight_version=self._weight_version,
         )
 
-    def _finish(self, finished: Sequence[tuple[int, Completion]]) -> None:
-        """Let rows respond, start their next turns, and drop those that are done."""
-        done = []
-        for slot, completion in finished:
-            row = self._table.rows[slot]
-            request = self._respond(row.index, completion)
-            accepted = None if request is None else self._accepted(row.index, request)
-            if accepted is None:
-                done.append(slot)
-                continue
-            seen = row.prefix_length
-            row.start_turn(accepted, greedy=self._sampling.greedy)
-            if row.prefix_length != seen:
-                self._prefixes = None
-        if done:
-            self._remove(done)
-
-    def _remove(self, slots: Sequence[int]) -> None:
-        self._prefixes = None
-        sources, targets = self._table.remove_rows(slots)
-        if sources:
-            longest = max(self._table.rows[slot].tail_length for slot in targets)
-            self._store.move_tails(sources, targets, length=longest, device=self._device)
-        sources, targets = self._table.remove_idle_trunks()
-        if sources:
-            longest = max(len(self._table.trunks[slot].token_ids) for slot in targets)
-            self._store.move_trunks(sources, targets, length=longest, device=self._device)
+    def _goes_on(self, row: Row, completion: Completion) -> bool:
+        """Let a row respond, and start its next turn if there is one."""
+        request = self._accepted(row.index, self._respond(row.index, completion))
+        if request is not None:
+            row.start_turn(request, greedy=self._sampling.greedy)
+        return request is not None
 
     def _accepted(self, index: int, request: GenerationRequest | None) -> GenerationRequest | None:
         """Let the row respond to a request that can't be run, until one can or it gives up."""
-        while request is not None:
-            error = self._fault(request)
-            if not error:
-                return self._within_positions(request)
-            refused = Completion(
-                token_ids=(), logprobs=(), finish_reason="error", error=error, weight_version=self._weight_version
-            )
-            request = self._respond(index, refused)
-        return None
+        while request is not None and (fault := self._fault(request)):
+            request = self._respond(index, self._completion("error", error=fault))
+        if request is None:
+            return None
+        room = self._limits.max_positions - len(request.prompt_ids)
+        limits = (min(request.max_new_tokens, room), min(request.min_new_tokens, room))
+        return replace(request, max_new_tokens=limits[0], min_new_tokens=limits[1])
 
     def _fault(self, request: GenerationRequest) -> str:
         limit = self._limits.max_positions
-        if limit is not None and len(request.prompt_ids) >= limit:
+        if len(request.prompt_ids) >= limit:
             return f"Expected a prompt of fewer than {limit} tokens, but got {len(request.prompt_ids)}"
         lowest, highest = min(request.prompt_ids), max(request.prompt_ids)
         if lowest < 0 or highest >= self._limits.vocabulary:
             stranger = lowest if lowest < 0 else highest
             return f"Expected prompt tokens in [0, {self._limits.vocabulary}), but got {stranger}"
         return ""
-
-    def _within_positions(self, request: GenerationRequest) -> GenerationRequest:
-        if self._limits.max_positions is None:
-            return request
-        room = self._limits.max_positions - len(request.prompt_ids)
-        if request.max_new_tokens <= room:
-            return request
-        return replace(request, max_new_tokens=room, min_new_tokens=min(request.min_new_tokens, room))

@@ -1,16 +1,16 @@
 """Attention over a rollout's own cache, plugged into transformers as one more attention function.
 
 The model runs over one flat sequence [1, N] that holds the new tokens of many rows. Every layer but attention treats
-tokens independently, so it needs no padding; attention is given a `StepPlan`, whose blocks say which token belongs to
+tokens independently, so it needs no padding; attention is given a `Step`, whose blocks say which token belongs to
 which row. Rows that share a prompt attend to one copy of its keys (the memory traffic that dominates decoding), and
 the two parts are merged by their log-sum-exp, which equals one softmax over both.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import final
+from typing import TypeAlias, final
 
 import torch
 from torch.nn import functional
@@ -18,41 +18,12 @@ from transformers import AttentionInterface
 
 from streakline.errors import EngineError
 from streakline.policy.probe import altering_options
-from streakline.rollout.kv_store import KVStore, LayerStore
+from streakline.rollout.kv_store import LayerStore
 
 ATTENTION_NAME = "streakline_rollout"
 """Name under which transformers finds the attention function."""
 
 _MASKED = -1e30  # Finite, so that a fully masked part has weight 0 and not nan.
-
-
-class Block(ABC):
-    """A run of the flat tokens that attend in the same way."""
-
-    @abstractmethod
-    def num_tokens(self) -> int:
-        """Flat tokens of the block."""
-
-    @abstractmethod
-    def attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
-    ) -> torch.Tensor:
-        """Store the new keys [N, kv_heads, head_dim] and values [N, kv_heads, value_dim], and attend to all.
-
-        Scaled queries [N, heads, head_dim] give [N, heads, value_dim]. A token sees `window` positions, itself
-        included; None = all before it.
-        """
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepPlan:
-    """What the attention layers are to do in one forward pass."""
-
-    store: KVStore
-    """Cache that is read and extended."""
-    blocks: tuple[Block, ...]
-    """Blocks in the order of their tokens in the flat sequence."""
 
 
 @final
@@ -102,7 +73,7 @@ class PrefixMap:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeBlock(Block):
+class DecodeBlock:
     """One new token for some or all of the rows."""
 
     rows: torch.Tensor
@@ -116,10 +87,6 @@ class DecodeBlock(Block):
     biases: dict[int | None, torch.Tensor] = field(default_factory=dict)
     """Window -> what is added to the scores; kept for all layers."""
 
-    def num_tokens(self) -> int:
-        """Flat tokens of the block."""
-        return len(self.rows)
-
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
     ) -> torch.Tensor:
@@ -128,14 +95,15 @@ class DecodeBlock(Block):
         layer.tails.reserve(key, value, slots=num_rows, capacity=self.longest)
         layer.tails.write(key, value, slots=self.rows, positions=self.slots[self.rows])
         keys, values = layer.tails.leading(num_rows, self.longest)
-        queries = query if len(self.rows) == num_rows else _scattered(query, self.rows, num_rows)
+        is_whole = len(self.rows) == num_rows
+        queries = query if is_whole else query.new_zeros(num_rows, *query.shape[1:]).index_copy_(0, self.rows, query)
         grouped = queries.reshape(num_rows, key.shape[1], -1, query.shape[-1])
         partial = _partial(grouped, keys, values, self._bias(window))
         if self.prefixes.longest:
             positions = self.prefixes.lengths + self.slots
             partial = _merged(partial, self.prefixes.attend(grouped, positions, layer, window))
         attended = partial[..., :-1].flatten(1, 2).to(query.dtype)
-        return attended if len(self.rows) == num_rows else attended[self.rows]
+        return attended if is_whole else attended[self.rows]
 
     def _bias(self, window: int | None) -> torch.Tensor:
         """[R, 1, 1, longest]."""
@@ -148,7 +116,7 @@ class DecodeBlock(Block):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkBlock(Block):
+class ChunkBlock:
     """Several new tokens for each of a few rows: an injected tool result, or a history that was cut back."""
 
     rows: torch.Tensor
@@ -171,10 +139,6 @@ class ChunkBlock(Block):
     """R, rows whose tails are kept."""
     biases: dict[tuple[int | None, int], tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
     """(Window, query heads a key head) -> what is added to the scores of tails and of trunks; kept for all layers."""
-
-    def num_tokens(self) -> int:
-        """Flat tokens of the block."""
-        return len(self.unpadded)
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
@@ -219,7 +183,7 @@ class ChunkBlock(Block):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptBlock(Block):
+class PromptBlock:
     """New trunks."""
 
     trunks: torch.Tensor
@@ -230,10 +194,6 @@ class PromptBlock(Block):
     """[N] int64: place of each flat token in the flattened `padded`."""
     num_slots: int
     """Trunks stored after this."""
-
-    def num_tokens(self) -> int:
-        """Flat tokens of the block."""
-        return len(self.unpadded)
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
@@ -259,6 +219,36 @@ class PromptBlock(Block):
             enable_gqa=query.shape[1] != key.shape[1],
         )
         return attended.transpose(1, 2).flatten(0, 1)[self.unpadded]
+
+
+Block: TypeAlias = "DecodeBlock | ChunkBlock | PromptBlock"
+"""A run of the flat tokens that attend in the same way.
+
+`attend` stores their new keys [N, kv_heads, head_dim] and values [N, kv_heads, value_dim], and attends to all: scaled
+queries [N, heads, head_dim] give [N, heads, value_dim]. A token sees `window` positions, itself included; None = all
+before it.
+"""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One forward pass."""
+
+    token_ids: list[int]
+    """[N] flat tokens."""
+    positions: list[int]
+    """[N] position of each token within its own sequence."""
+    layers: defaultdict[int, LayerStore]
+    """Index of each attention layer -> keys and values, which are read and extended."""
+    blocks: tuple[Block, ...]
+    """What attention does with the tokens, in their order."""
+    sizes: list[int]
+    """Flat tokens of each block."""
+    drawn_slots: list[int]
+    """[D] rows that get a new token."""
+    drawn_from: list[int]
+    """[D] flat token whose output each is drawn from."""
 
 
 def _partial(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -291,10 +281,6 @@ def _grouped_bias(seen: torch.Tensor, distance: torch.Tensor, group: int, window
     return _bias(allowed)[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
 
 
-def _scattered(query: torch.Tensor, rows: torch.Tensor, num_rows: int) -> torch.Tensor:
-    return query.new_zeros(num_rows, *query.shape[1:]).index_copy_(0, rows, query)
-
-
 def _attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -303,7 +289,7 @@ def _attention(
     attention_mask: torch.Tensor | None,
     *,
     scaling: float,
-    rollout_plan: StepPlan,
+    rollout_step: Step,
     sliding_window: int | None = None,
     dropout: float = 0.0,
     **extras: object,
@@ -311,16 +297,10 @@ def _attention(
     """Attention function in the form that transformers calls: [1, heads, N, d] in, [1, N, heads, d] out."""
     if altering := altering_options(extras):
         raise EngineError(f"Expected a model with plain softmax attention, but got one with {altering}")
-    layer = rollout_plan.store.layer(int(module.layer_idx))  # type: ignore[arg-type]
-    queries, keys, values = query[0].transpose(0, 1) * scaling, key[0].transpose(0, 1), value[0].transpose(0, 1)
-    attended: list[torch.Tensor] = []
-    start = 0
-    for block in rollout_plan.blocks:
-        end = start + block.num_tokens()
-        attended.append(
-            block.attend(queries[start:end], keys[start:end], values[start:end], layer, window=sliding_window)
-        )
-        start = end
+    layer = rollout_step.layers[int(module.layer_idx)]  # type: ignore[arg-type]
+    flat = (query[0].transpose(0, 1) * scaling, key[0].transpose(0, 1), value[0].transpose(0, 1))
+    parts = zip(rollout_step.blocks, *(torch.split(x, rollout_step.sizes) for x in flat), strict=True)
+    attended = [block.attend(q, k, v, layer, window=sliding_window) for block, q, k, v in parts]
     return torch.cat(attended).unsqueeze(0), None
 
 

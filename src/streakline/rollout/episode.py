@@ -66,7 +66,7 @@ def opening_tools(task: Task, *, mode: Literal["connected", "turn"]) -> tuple[To
 
 @final
 class Episode:
-    """The run of one group member in a fresh world.
+    """The run of one group member in a world of its own, which is made when it starts.
 
     `prompt_ids` [T] are the task's opening messages, rendered; the members of a group share them. `seed_of_turn` gives
     the seed of the draws of a 0-based assistant turn.
@@ -76,7 +76,7 @@ class Episode:
         self,
         task: Task,
         *,
-        environment: Environment,
+        make_environment: Callable[[], Environment],
         prompt_ids: tuple[int, ...],
         renderer: Renderer,
         sampling: SamplingPolicy,
@@ -94,7 +94,7 @@ class Episode:
         self._tools = list(opening_tools(task, mode=config.mode))
         self._draft = TrajectoryDraft(prompt_ids, terminator_id=renderer.terminator_id, is_sampled=True)
         self._calls = CallRunner(
-            environment,
+            make_environment,
             encoder=renderer.encoder,
             max_invalid_calls=config.max_invalid_calls,
             max_repeated_calls=config.max_repeated_calls,
@@ -104,8 +104,7 @@ class Episode:
         self._turns_of_request = 0
         self._closes_thinking = False
         self._weight_version = 0
-        self._termination: Termination | None = None
-        self._detail = ""
+        self._trajectory: Trajectory | None = None
         self.generated_tokens = 0
         self.injected_tokens = 0
 
@@ -142,16 +141,8 @@ class Episode:
 
     def trajectory(self) -> Trajectory:
         """The record of an episode that has ended."""
-        assert self._termination is not None, "the episode still runs"  # noqa: S101
-        return self._draft.finish(
-            task_id=self._task.id,
-            termination=self._termination,
-            train_last_sample_only=self._renderer.policy.thinking == "strip",
-            group_member=self._group_member,
-            messages=self._messages,
-            weight_version=self._weight_version,
-            detail=self._detail,
-        )
+        assert self._trajectory is not None, "the episode still runs"  # noqa: S101
+        return self._trajectory
 
     def _after_calls(self, parsed: ParsedAssistant) -> GenerationRequest | None:
         outcome = self._calls.run(parsed, visible={tool.name: tool for tool in self._tools})
@@ -233,7 +224,14 @@ class Episode:
         return True
 
     def _end(self, termination: Termination, detail: str = "") -> GenerationRequest | None:
-        """Record why the episode ends; returns the next request, which there is none of."""
-        self._termination = termination
-        self._detail = detail
+        """Build the record; returns the next request, which there is none of."""
+        self._trajectory = self._draft.finish(
+            task_id=self._task.id,
+            termination=termination,
+            train_last_sample_only=self._renderer.policy.thinking == "strip",
+            group_member=self._group_member,
+            messages=self._messages,
+            weight_version=self._weight_version,
+            detail=detail,
+        )
         return None

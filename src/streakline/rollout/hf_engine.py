@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import final
@@ -13,10 +14,9 @@ from transformers import PreTrainedModel
 from streakline.errors import ConfigError, EngineError
 from streakline.policy.probe import eval_mode, rounding_tolerance
 from streakline.rollout.batch import BatchLimits, RolloutBatch
-from streakline.rollout.cached_attention import ATTENTION_NAME
+from streakline.rollout.cached_attention import ATTENTION_NAME, Step
 from streakline.rollout.engine import GenerationRequest, Respond, RolloutEngine
 from streakline.rollout.sampling import SamplingPolicy
-from streakline.rollout.step_plan import Step
 from streakline.types import Completion
 
 
@@ -68,7 +68,7 @@ class HFEngine(RolloutEngine):
         self._limits = BatchLimits(
             max_rows=max_rows,
             max_step_tokens=max_step_tokens,
-            max_positions=network.config.to_dict().get("max_position_embeddings"),
+            max_positions=network.config.to_dict().get("max_position_embeddings") or sys.maxsize,
             vocabulary=vocabulary,
         )
         self._weight_version = 0
@@ -113,7 +113,7 @@ class HFEngine(RolloutEngine):
                 position_ids=torch.tensor([step.positions], device=device),
                 use_cache=False,
                 logits_to_keep=torch.tensor(step.drawn_from or [0], device=device),
-                rollout_plan=step.plan,
+                rollout_step=step,
             )
         except (RuntimeError, TypeError, ValueError) as error:
             raise EngineError(f"The model failed on {len(step.token_ids)} tokens: {error}") from error

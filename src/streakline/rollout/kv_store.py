@@ -6,7 +6,7 @@ A prompt that several rows share is a *trunk*, stored once. What a row sampled, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -44,8 +44,9 @@ class KVSlab:
             width = target.shape[-1]
             target.view(-1, width).index_copy_(0, index, source.reshape(-1, width).to(target.dtype))
 
-    def move(self, sources: torch.Tensor, targets: torch.Tensor, *, length: int) -> None:
-        """Copy the first `length` positions of slots [n] int64 to other slots; the two are disjoint."""
+    def move(self, moves: Mapping[int, int], *, length: int) -> None:
+        """Copy the first `length` positions of slots to other slots, by source; the two are disjoint."""
+        sources, targets = list(moves), list(moves.values())
         self._keys[targets, :, :length] = self._keys[sources, :, :length]
         self._values[targets, :, :length] = self._values[sources, :, :length]
 
@@ -65,32 +66,6 @@ class LayerStore:
     def __init__(self) -> None:
         self.trunks = KVSlab()
         self.tails = KVSlab()
-
-
-@final
-class KVStore:
-    """Stores of all layers, made when a layer first asks."""
-
-    def __init__(self) -> None:
-        self._layers: dict[int, LayerStore] = {}
-
-    def layer(self, index: int) -> LayerStore:
-        """Return the store of a layer."""
-        return self._layers.setdefault(index, LayerStore())
-
-    def move_tails(self, sources: Sequence[int], targets: Sequence[int], *, length: int, device: torch.device) -> None:
-        """Copy tails to other slots in every layer; see `KVSlab.move`."""
-        for layer in self._layers.values():
-            layer.tails.move(_indices(sources, device), _indices(targets, device), length=length)
-
-    def move_trunks(self, sources: Sequence[int], targets: Sequence[int], *, length: int, device: torch.device) -> None:
-        """Copy trunks to other slots in every layer; see `KVSlab.move`."""
-        for layer in self._layers.values():
-            layer.trunks.move(_indices(sources, device), _indices(targets, device), length=length)
-
-
-def _indices(values: Sequence[int], device: torch.device) -> torch.Tensor:
-    return torch.tensor(list(values), dtype=torch.int64, device=device)
 
 
 def _grown(current: int, wanted: int) -> int:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import TypeVar, final
 
 from streakline.rollout.draw import uniforms
 from streakline.rollout.engine import GenerationRequest
+from streakline.rollout.kv_store import LayerStore
 
-
-@final
-@dataclass(slots=True, kw_only=True)
-class Trunk:
-    """A prompt (without its last token) whose keys and values are stored once."""
-
-    token_ids: tuple[int, ...]
-    """[P] tokens; at least one."""
-    num_rows: int = 0
-    """Live rows that use it."""
+T = TypeVar("T")
 
 
 @final
@@ -70,55 +63,45 @@ class Row:
 
 @final
 class RowTable:
-    """Live rows in slots [0, R) and trunks in slots [0, T), without gaps: a step computes nothing for the dead."""
+    """Live rows in slots [0, R), trunks in slots [0, T), both without gaps: a step computes nothing for the dead."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self.trunks: list[Trunk] = []
-        self._trunk_slots: dict[tuple[int, ...], int] = {}
+        self.trunks: list[tuple[int, ...]] = []
+        """[T] tokens of each trunk: a prompt without its last token, at least one."""
+        self.layers: defaultdict[int, LayerStore] = defaultdict(LayerStore)
+        """Index of each attention layer -> keys and values of rows and trunks, in the same slots."""
 
-    def admit(self, requests: Sequence[tuple[int, GenerationRequest]], *, greedy: bool) -> list[int]:
+    def admit(self, requests: Sequence[tuple[int, GenerationRequest]], *, greedy: bool) -> range:
         """Give each request, with its index, a row; returns the slots of new trunks, which must be computed."""
-        new: list[int] = []
+        first_new = len(self.trunks)
+        slots = {trunk: slot for slot, trunk in enumerate(self.trunks)}
         for index, request in requests:
             head = request.prompt_ids[:-1]
-            if head and head not in self._trunk_slots:
-                self._trunk_slots[head] = len(self.trunks)
-                new.append(len(self.trunks))
-                self.trunks.append(Trunk(token_ids=head))
-            slot = self._trunk_slots[head] if head else -1
-            row = Row(index=index, trunk=slot, prefix_length=len(head), cached=list(head), pending=[], request=request)
+            if head and head not in slots:
+                slots[head] = len(self.trunks)
+                self.trunks.append(head)
+            trunk = slots.get(head, -1)
+            row = Row(index=index, trunk=trunk, prefix_length=len(head), cached=list(head), pending=[], request=request)
             row.start_turn(request, greedy=greedy)
             self.rows.append(row)
-            if head:
-                self.trunks[slot].num_rows += 1
-        return new
+        return range(first_new, len(self.trunks))
 
-    def remove_rows(self, slots: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Drop rows and fill the gaps with the last ones; returns the slots to copy tails from, and to."""
-        for slot in slots:
-            if self.rows[slot].trunk >= 0:
-                self.trunks[self.rows[slot].trunk].num_rows -= 1
-        sources, targets = _gap_moves(len(self.rows), slots)
-        for source, target in zip(sources, targets, strict=True):
-            self.rows[target] = self.rows[source]
-        del self.rows[len(self.rows) - len(slots) :]
-        return sources, targets
-
-    def remove_idle_trunks(self) -> tuple[list[int], list[int]]:
-        """Drop trunks that no row uses and fill the gaps; returns the slots to copy trunks from, and to."""
-        idle = [slot for slot, trunk in enumerate(self.trunks) if trunk.num_rows == 0]
-        sources, targets = _gap_moves(len(self.trunks), idle)
-        moved = dict(zip(sources, targets, strict=True))
-        for slot in idle:
-            del self._trunk_slots[self.trunks[slot].token_ids]
-        for source, target in moved.items():
-            self.trunks[target] = self.trunks[source]
-            self._trunk_slots[self.trunks[target].token_ids] = target
-        del self.trunks[len(self.trunks) - len(idle) :]
-        for row in self.rows:
-            row.trunk = moved.get(row.trunk, row.trunk)
-        return sources, targets
+    def remove(self, slots: Sequence[int]) -> None:
+        """Drop rows, and the trunks that no row is left of; the last ones fill the gaps."""
+        moves = _close_gaps(self.rows, slots)
+        if moves:
+            longest = max(self.rows[slot].tail_length for slot in moves.values())
+            for layer in self.layers.values():
+                layer.tails.move(moves, length=longest)
+        used = {row.trunk for row in self.rows}
+        moves = _close_gaps(self.trunks, [slot for slot in range(len(self.trunks)) if slot not in used])
+        if moves:
+            longest = max(len(self.trunks[slot]) for slot in moves.values())
+            for layer in self.layers.values():
+                layer.trunks.move(moves, length=longest)
+            for row in self.rows:
+                row.trunk = moves.get(row.trunk, row.trunk)
 
 
 def common_prefix_length(first: Sequence[int], second: Sequence[int], *, limit: int) -> int:
@@ -129,10 +112,13 @@ def common_prefix_length(first: Sequence[int], second: Sequence[int], *, limit: 
     return next(position for position in range(limit) if first[position] != second[position])
 
 
-def _gap_moves(total: int, gaps: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Match the gaps among the first `total - len(gaps)` slots with the survivors beyond them."""
-    kept = total - len(gaps)
+def _close_gaps(items: list[T], gaps: Sequence[int]) -> dict[int, int]:
+    """Remove the items in `gaps` and put the last ones there; returns old slot -> new slot of these."""
+    kept = len(items) - len(gaps)
     removed = set(gaps)
-    sources = [slot for slot in range(kept, total) if slot not in removed]
-    targets = sorted(slot for slot in removed if slot < kept)
-    return sources, targets
+    sources = [slot for slot in range(kept, len(items)) if slot not in removed]
+    moves = dict(zip(sources, sorted(slot for slot in removed if slot < kept), strict=True))
+    for source, target in moves.items():
+        items[target] = items[source]
+    del items[kept:]
+    return moves

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import final
 
 import numpy as np
 import torch
 
-from streakline.rollout.cached_attention import Block, ChunkBlock, DecodeBlock, PrefixMap, PromptBlock, StepPlan
-from streakline.rollout.kv_store import KVStore
+from streakline.rollout.cached_attention import Block, ChunkBlock, DecodeBlock, PrefixMap, PromptBlock, Step
 from streakline.rollout.rows import Row, RowTable
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One forward pass."""
+def map_prefixes(layout: Sequence[tuple[int, int]], device: torch.device) -> PrefixMap:
+    """Arrange rows by trunk, from slot and visible length of each row's trunk.
 
-    token_ids: list[int]
-    """[N] flat tokens."""
-    positions: list[int]
-    """[N] position of each token within its own sequence."""
-    plan: StepPlan
-    """What attention does with them."""
-    drawn_slots: list[int]
-    """[D] rows that get a new token."""
-    drawn_from: list[int]
-    """[D] flat token whose output each is drawn from."""
-
-
-def map_prefixes(table: RowTable, device: torch.device) -> PrefixMap:
-    """Arrange the rows by trunk; a row without one stands with trunk 0 and sees none of it.
-
-    Valid until a row comes, goes, or sees less of its trunk.
+    A row without a trunk stands with trunk 0 and sees none of it.
     """
-    trunks = np.maximum([row.trunk for row in table.rows], 0)
-    lengths = [row.prefix_length for row in table.rows]
-    counts = np.bincount(trunks, minlength=max(1, len(table.trunks)))
+    trunks = np.maximum([trunk for trunk, _ in layout], 0)
+    lengths = [length for _, length in layout]
+    counts = np.bincount(trunks)
     order = np.argsort(trunks, kind="stable")
     within = np.arange(len(order)) - (np.cumsum(counts) - counts)[trunks[order]]
     slot_of_row = np.empty(len(order), dtype=np.int64)
@@ -54,9 +34,7 @@ def map_prefixes(table: RowTable, device: torch.device) -> PrefixMap:
     )
 
 
-def plan_step(
-    table: RowTable, store: KVStore, prefixes: PrefixMap, *, max_chunk_tokens: int, device: torch.device
-) -> Step:
+def plan_step(table: RowTable, prefixes: PrefixMap, *, max_chunk_tokens: int, device: torch.device) -> Step:
     """Feed the pending tokens of at least one row, and draw for every row that is fed.
 
     `max_chunk_tokens` limits the tokens of rows that have more than one; of these, one is always served, and those that
@@ -80,15 +58,17 @@ def plan_step(
     return Step(
         token_ids=[token for row in fed for token in row.pending],
         positions=[len(row.cached) + offset for row in fed for offset in range(len(row.pending))],
-        plan=StepPlan(store=store, blocks=tuple(blocks)),
+        layers=table.layers,
+        blocks=tuple(blocks),
+        sizes=[sum(len(rows[slot].pending) for slot in slots) for slots in (singles, chunks) if slots],
         drawn_slots=singles + chunks,
         drawn_from=[end - 1 for end in accumulate(len(row.pending) for row in fed)],
     )
 
 
-def plan_prompts(table: RowTable, slots: Sequence[int], store: KVStore, *, device: torch.device) -> Step:
+def plan_prompts(table: RowTable, slots: Sequence[int], *, device: torch.device) -> Step:
     """Compute the new trunks in some slots, at least one, without a draw."""
-    prompts = [table.trunks[slot].token_ids for slot in slots]
+    prompts = [table.trunks[slot] for slot in slots]
     padded, unpadded = _pad_indices([len(prompt) for prompt in prompts])
     block = PromptBlock(
         trunks=torch.tensor(slots, device=device),
@@ -99,7 +79,9 @@ def plan_prompts(table: RowTable, slots: Sequence[int], store: KVStore, *, devic
     return Step(
         token_ids=[token for prompt in prompts for token in prompt],
         positions=[position for prompt in prompts for position in range(len(prompt))],
-        plan=StepPlan(store=store, blocks=(block,)),
+        layers=table.layers,
+        blocks=(block,),
+        sizes=[sum(map(len, prompts))],
         drawn_slots=[],
         drawn_from=[],
     )

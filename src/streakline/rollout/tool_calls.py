@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 from streakline.environment.base import Environment
@@ -37,14 +38,14 @@ class CallRunner:
 
     def __init__(
         self,
-        environment: Environment,
+        make_environment: Callable[[], Environment],
         *,
         encoder: GuardedEncoder,
         max_invalid_calls: int,
         max_repeated_calls: int,
         max_result_tokens: int,
     ) -> None:
-        self._environment = environment
+        self._make_environment = make_environment
         self._encoder = encoder
         self._max_invalid_calls = max_invalid_calls
         self._max_repeated_calls = max_repeated_calls
@@ -53,6 +54,11 @@ class CallRunner:
         self._num_repeated = 0
         self._last: tuple[str, str] | None = None
         self.seconds = 0.0
+
+    @cached_property
+    def _environment(self) -> Environment:
+        # Made when it is first told of a request, so that a fault in making it is one like all others.
+        return self._make_environment()
 
     def begin_user_turn(self, index: int) -> ToolOutcome:
         """Tell the environment of a new request; see `Environment.begin_user_turn`."""
