@@ -77,6 +77,14 @@ def test_types_inside_lists_and_dictionaries_are_a_difference(task_id, answer, u
     assert explain(task, [[[answer]]], ours=bool(ours)) is Difference.ONE_TABLE
 
 
+def test_digits_that_the_policy_does_not_read_are_a_difference():
+    task = task_of("bfcl/multi_turn_base/multi_turn_base_49")
+    steps = gold_steps(task)
+    steps[-1] = [[call("logarithm", value=20, base=10, precision=3)]]
+    assert verdicts(task, steps) == (0.0, 1.0)
+    assert explain(task, steps, ours=True) is Difference.AS_READ
+
+
 def test_a_disagreement_is_not_meant_where_nothing_proves_it():
     task = BFCLTaskSet("simple_python", limit=1)[0]
     wrong = [[[call("calculate_triangle_area", base=10, height=6)]]]

@@ -36,7 +36,9 @@ def mutants(task: Task, *, count: int, seed: int) -> list[tuple[str, Steps]]:
     for draw in range(5 * count):
         if len(found) > count:
             break
-        name = "calls reversed" if draw == 0 and len(task.answers) > 1 else rng.choice(names)
+        name = rng.choice(names)
+        if draw == 0 and (task.kind in MULTI_TURN or len(task.answers) > 1):
+            name = "integer raised" if task.kind in MULTI_TURN else "calls reversed"
         steps = gold_steps(task)
         changes[name](steps, task, rng)
         found.setdefault(repr(steps), (name, steps))
@@ -150,6 +152,15 @@ def _change_value(steps: Steps, task: Task, rng: Random) -> None:
     _edit_arguments(steps, rng, change)
 
 
+def _raise_integer(steps: Steps, task: Task, rng: Random) -> None:
+    """Add 1 to the last whole number that is given."""
+    for calls in (calls for user_turn in reversed(steps) for calls in reversed(user_turn)):
+        for name, value in reversed(list(calls[0].arguments.items())):
+            if type(value) is int:
+                calls[0] = replace(calls[0], arguments={**calls[0].arguments, name: value + 1})
+                return
+
+
 def _accepted_value(steps: Steps, task: Task, rng: Random) -> None:
     """Give a parameter, set or not, another of its accepted values, or one that stands for nothing."""
     [(name, parameters)] = (rng.choice(task.answers) if task.answers else {"": {}}).items()
@@ -188,10 +199,11 @@ MULTI_TURN_CHANGES: Mapping[str, Change] = {
     "tool renamed": _rename,
     "argument dropped": _drop_argument,
     "value changed": _change_value,
+    "integer raised": _raise_integer,
 }
 
-_WEIGHTS = {"value changed": 6, "accepted value": 2, "calls reversed": 0}
-"""How often a change is drawn; the others count 1. Several calls are reversed once for sure."""
+_WEIGHTS = {"value changed": 6, "accepted value": 2, "calls reversed": 0, "integer raised": 0}
+"""How often a change is drawn; the others count 1. The last two come once, first, where they change something."""
 
 
 def changed(value: JSON, rng: Random) -> JSON:
@@ -210,7 +222,7 @@ def _other_values(value: JSON, rng: Random) -> list[JSON]:
         return [not value, int(value), str(value).lower(), None]
     if isinstance(value, int | float):
         whole = [int(value), bool(value)] if value == int(value) else [int(value)]
-        return [float(value), float(value), *whole, value + 1, -value, str(value), [value], None]
+        return [float(value), float(value), *whole, value + 1, value * 1.001, -value, str(value), [value], None]
     if isinstance(value, str):
         return _other_texts(value, rng)
     if isinstance(value, list):
