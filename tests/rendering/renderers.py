@@ -7,7 +7,7 @@ from streakline.rendering.chat_template import ChatTemplateRenderer
 from streakline.rendering.encoder import GuardedEncoder
 from streakline.rendering.jinja import ChatTemplate
 from streakline.rendering.policy import RenderingPolicy
-from streakline.rendering.turn_format import TurnFormat, find_turn_format
+from streakline.rendering.turn_texts import TurnTexts
 
 # SmolLM2's own format has no place for tools.
 TOOLS = {"qwen3": (LS, MV), "qwen2_5": (LS, MV), "llama3_1": (LS, MV), "smollm2": (), "hermes_chatml": (LS, MV)}
@@ -24,13 +24,9 @@ def template_renderer(family: str = "qwen3", *, source: str | None = None, **pol
     return ChatTemplateRenderer(tokenizer_of(family, source), RenderingPolicy(**policy))
 
 
-def template_parts(
-    family: str, *, source: str | None = None, **variables
-) -> tuple[ChatTemplate, TurnFormat, GuardedEncoder]:
-    tokenizer = tokenizer_of(family, source)
-    template = ChatTemplate(tokenizer, variables=variables)
-    encoder = GuardedEncoder(tokenizer, template=template.source)
-    return template, find_turn_format(template, encoder), encoder
+def turn_texts(family: str, *, source: str | None = None, **variables) -> TurnTexts:
+    template = ChatTemplate(tokenizer_of(family, source), variables=variables)
+    return TurnTexts(template, GuardedEncoder(tokenizer_of(family, source), template=template.source))
 
 
 OPENS_THINKING = (

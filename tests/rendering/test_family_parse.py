@@ -2,7 +2,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streakline.rendering.family_parse import read_family_response
+from streakline.rendering.family import read_family_response
 from streakline.types import Message, Role, ToolCall
 
 

@@ -1,9 +1,10 @@
 import pytest
 from tests.fixtures.tokenizers import FAMILIES, byte_tokenizer
-from tests.rendering.talk import ANSWER, CALL, LS, REQUEST, RESULT, SYSTEM, as_function, as_hugging_face
+from tests.rendering.talk import ANSWER, CALL, LS, REQUEST, RESULT, SYSTEM, as_function, as_hugging_face, thinking
 
 from streakline.errors import ConfigError
-from streakline.rendering.jinja import ChatTemplate
+from streakline.rendering.encoder import GuardedEncoder
+from streakline.rendering.jinja import ChatTemplate, template_message
 
 
 @pytest.mark.parametrize("generation_prompt", [True, False])
@@ -53,3 +54,23 @@ def test_of_several_templates_the_one_for_tools_is_taken():
     tokenizer = byte_tokenizer("qwen3")
     tokenizer.chat_template = {"default": "plain", "tool_use": "tools"}
     assert ChatTemplate(tokenizer).render([as_hugging_face(REQUEST)]) == "tools"
+
+
+def test_a_message_holds_what_the_template_can_not_write_in_its_content():
+    tokenizer = byte_tokenizer("smollm2")
+    encoder = GuardedEncoder(tokenizer, template="")
+    entry = template_message(thinking(CALL), encoder, native_thinking=False, native_calls=False)
+    assert entry == {
+        "role": "assistant",
+        "content": "<think>\nLet me see.\n</think>\n\nSure.\n"
+        '<tool_call>\n{"name": "ls", "arguments": {"path": "Größe"}}\n</tool_call>',
+    }
+    entry = template_message(thinking(CALL), encoder)
+    assert entry["reasoning_content"] == "Let me see."
+    assert entry["tool_calls"] == [{"type": "function", "function": {"name": "ls", "arguments": {"path": "Größe"}}}]
+    assert entry["content"] == "Sure."
+
+
+def test_a_result_names_its_tool():
+    entry = template_message(RESULT, GuardedEncoder(byte_tokenizer("qwen3"), template=""))
+    assert entry == {"role": "tool", "name": "ls", "content": RESULT.content}

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from streakline.rendering.tool_results import format_result
+from streakline.rendering.history import format_result
 
 
 @pytest.mark.parametrize("content", ['{"a": [1, 2]}', "[]", "3", '"x"', "null", '{"größe": 1}'])

@@ -39,49 +39,30 @@ def encode_conversation(
     if not turns:
         raise DataError(f"Expected the demonstration of {task_id!r} to hold an assistant turn to train, but got none")
     revealed = revealed_tools or {}
-    writer = _Writer(renderer, [*given, *opening], tools=[*tools, *revealed.get(0, ())], task_id=task_id)
-    for message, following in turns[:-1]:
-        writer.add_turn(message, following)
-        writer.go_on(following, revealed)
-    writer.add_turn(*turns[-1])
-    return writer.draft.finish(
+    seen, shown_tools, user_turn = [*given, *opening], [*tools, *revealed.get(0, ())], 0
+    prompt = renderer.prompt(seen, tools=shown_tools, task_id=task_id)
+    draft = TrajectoryDraft(prompt, terminator_id=renderer.terminator_id, is_sampled=False)
+    for index, (message, following) in enumerate(turns, start=1):
+        draft.add_turn(renderer.completion(message), message=message, user_turn=user_turn)
+        draft.set_results([_result(item) for item in following if item.role is Role.TOOL])
+        if index == len(turns):
+            break
+        new_tools: Sequence[ToolSchema] = ()
+        if starts_user_turn(following):
+            user_turn += 1
+            new_tools = revealed.get(user_turn, ())
+        seen += (message, *following)
+        shown_tools += new_tools
+        if renderer.extends(following):
+            draft.extend(renderer.extension(following, new_tools=new_tools))
+        else:
+            draft.continue_from(renderer.prompt(seen, tools=shown_tools, task_id=task_id))
+    return draft.finish(
         task_id=task_id,
         termination=Termination.ANSWER,
         train_last_sample_only=renderer.policy.thinking == "strip",
         messages=messages,
     )
-
-
-class _Writer:
-    """Writes one message after the other into a draft."""
-
-    def __init__(self, renderer: Renderer, messages: list[Message], *, tools: list[ToolSchema], task_id: str) -> None:
-        self._renderer = renderer
-        self._messages = messages
-        self._tools = tools
-        self._task_id = task_id
-        self._user_turn = 0
-        self.draft = TrajectoryDraft(self._prompt(), terminator_id=renderer.terminator_id, is_sampled=False)
-
-    def add_turn(self, message: Message, following: Sequence[Message]) -> None:
-        self.draft.add_turn(self._renderer.completion(message), message=message, user_turn=self._user_turn)
-        self.draft.set_results([_result(item) for item in following if item.role is Role.TOOL])
-        self._messages.append(message)
-
-    def go_on(self, following: Sequence[Message], revealed: Mapping[int, Sequence[ToolSchema]]) -> None:
-        new_tools: Sequence[ToolSchema] = ()
-        if starts_user_turn(following):
-            self._user_turn += 1
-            new_tools = revealed.get(self._user_turn, ())
-            self._tools.extend(new_tools)
-        self._messages.extend(following)
-        if self._renderer.extends(following):
-            self.draft.extend(self._renderer.extension(following, new_tools=new_tools))
-        else:
-            self.draft.continue_from(self._prompt())
-
-    def _prompt(self) -> tuple[int, ...]:
-        return self._renderer.prompt(self._messages, tools=self._tools, task_id=self._task_id)
 
 
 def _result(message: Message) -> ToolResult:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import final
 
@@ -18,7 +19,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from streakline.rendering.hermes import MARKERS
-from streakline.types import JSON
+from streakline.types import JSON, Message
 
 _MARK_OPEN, _MARK_CLOSE = "\ue000", "\ue001"
 _ALWAYS_STRUCTURE = (*MARKERS, "<tool_response>", "</tool_response>", "<tools>", "</tools>")
@@ -159,3 +160,24 @@ def map_texts(value: JSON, change: Callable[[str], str]) -> JSON:
     if isinstance(value, dict):
         return {change(key): map_texts(item, change) for key, item in value.items()}
     return value
+
+
+def map_message(message: Message, change: Callable[[str], str]) -> Message:
+    """Change all texts of a message, such as by `GuardedEncoder.escape`, so that none can pass for structure."""
+    calls = tuple(
+        replace(
+            call,
+            name=change(call.name),
+            arguments={change(key): map_texts(value, change) for key, value in call.arguments.items()},
+            id=change(call.id),
+        )
+        for call in message.tool_calls
+    )
+    return replace(
+        message,
+        content=change(message.content),
+        thinking=change(message.thinking),
+        name=change(message.name),
+        tool_call_id=change(message.tool_call_id),
+        tool_calls=calls,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
@@ -10,19 +11,17 @@ from transformers import PreTrainedTokenizerFast
 
 from streakline.errors import ConfigError, DataError, MissingDependencyError
 from streakline.rendering.encoder import GuardedEncoder
-from streakline.rendering.family_parse import read_family_response
-from streakline.rendering.hermes import ParsedAssistant, parse_assistant
-from streakline.rendering.jinja import TemplateMessage
-from streakline.rendering.parse_turn import parse_turn, until_terminator
+from streakline.rendering.hermes import CALL_OPEN, THINK_CLOSE, THINK_OPEN, ParsedAssistant, parse_assistant
+from streakline.rendering.jinja import TemplateMessage, template_message
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.renderer import Renderer
-from streakline.rendering.tools import tool_spec
-from streakline.rendering.turn_format import PROBE, USER, template_message
+from streakline.rendering.tools import full_schema
+from streakline.rendering.turn_texts import PROBE, USER
 from streakline.types import JSON, Message, Role, ToolCall, ToolSchema
 
 if TYPE_CHECKING:
+    from renderers import ParsedToolCall, RendererConfig
     from renderers import Renderer as LibraryRenderer
-    from renderers import RendererConfig
 
 _CALL = Message(role=Role.ASSISTANT, tool_calls=(ToolCall(name="probe_a", arguments={"a": {"b": [1, "two"]}}),))
 
@@ -45,48 +44,40 @@ class FamilyRenderer(Renderer):
         if policy.schema_style == "short":
             raise ConfigError("Expected `schema_style` to be 'full' with `use_family_renderer`, but got 'short'")
         super().__init__(tokenizer, policy)
-        self._encoder = GuardedEncoder(tokenizer, template=str(tokenizer.chat_template or ""))
-        self._family, self._library = _create(tokenizer, policy, self._encoder)
+        self.encoder = GuardedEncoder(tokenizer, template=str(tokenizer.chat_template or ""))
+        self._family, self._library = _create(tokenizer, policy, self.encoder)
         self._native_thinking = True
         self._opening = self._render([USER], generation_prompt=True)
-        self._terminator_id = self._find_terminator()
+        self.terminator_id = self._find_terminator()
         self._turn = [*self._opening, *self.completion(Message(role=Role.ASSISTANT, content=PROBE))]
         self._native_thinking = self._writes_thinking()
-        self._hermes = parse_assistant(self._decode_turn(self.completion(_CALL))).message == _CALL
+        self._hermes = parse_assistant(self._decode_turn(_CALL)).message == _CALL
         self.extension([Message(role=Role.USER, content="Next.")])
 
-    def parse(self, token_ids: Sequence[int], *, close_thinking: bool = False) -> ParsedAssistant:
-        """Read a sampled turn; see `Renderer.parse`."""
+    def _parse(self, token_ids: Sequence[int], *, close_thinking: bool) -> ParsedAssistant:
         if self._hermes:
-            return parse_turn(
-                token_ids,
-                encoder=self._encoder,
-                terminator_id=self._terminator_id,
-                opens_thinking=False,
-                close_thinking=close_thinking,
-            )
-        ids = until_terminator(token_ids, self._terminator_id)
+            return self._parse_hermes(token_ids, opens_thinking=False, close_thinking=close_thinking)
         return read_family_response(
             self._library,
-            ids,
+            token_ids,
             prompt_ids=self._opening,
-            text=self._encoder.decode(ids),
+            text=self.encoder.decode(token_ids),
             close_thinking=close_thinking,
         )
 
     def _encode_opening(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:
-        specs = [self._encoder.escape_json(_as_json(tool)) for tool in tools]
+        specs = [self.encoder.escape_json(full_schema(tool)) for tool in tools]
         return self._render(self._entries(messages), tools=specs, generation_prompt=True)
 
     def _encode_completion(self, message: Message) -> list[int]:
         ids = self._render([USER, *self._entries([message])], generation_prompt=False)
         start = len(self._opening)
-        if ids[:start] != self._opening or self._terminator_id not in ids[start:]:
+        if ids[:start] != self._opening or self.terminator_id not in ids[start:]:
             raise DataError(
                 f"Expected an assistant message that family {self._family!r} can write after its generation prompt, "
                 f"but got {'thinking' if message.thinking else 'no thinking'} and {message.content[:40]!r}"
             )
-        return ids[start : ids.index(self._terminator_id, start) + 1]
+        return ids[start : ids.index(self.terminator_id, start) + 1]
 
     def _encode_extension(self, messages: Sequence[Message]) -> list[int]:
         bridged = self._library.bridge_to_next_turn(
@@ -103,14 +94,10 @@ class FamilyRenderer(Renderer):
     def _identity(self) -> Sequence[JSON]:
         from renderers import __version__
 
-        return f"renderers {__version__} {self._family}", self._terminator_id
+        return f"renderers {__version__} {self._family}", self.terminator_id
 
     def _entries(self, messages: Sequence[Message]) -> list[TemplateMessage]:
-        thinking = self._native_thinking
-        return [
-            template_message(message, self._encoder, native_thinking=thinking, native_calls=True)
-            for message in messages
-        ]
+        return [template_message(message, self.encoder, native_thinking=self._native_thinking) for message in messages]
 
     def _render(
         self, entries: list[TemplateMessage], *, generation_prompt: bool, tools: Sequence[JSON] = ()
@@ -133,13 +120,13 @@ class FamilyRenderer(Renderer):
 
     def _writes_thinking(self) -> bool:
         try:
-            return PROBE in self._decode_turn(self.completion(replace(_CALL, thinking=PROBE)))
+            return PROBE in self._decode_turn(replace(_CALL, thinking=PROBE))
         except DataError:
             # With thinking switched off the header closes it, and a turn that thinks can't follow.
             return True
 
-    def _decode_turn(self, ids: Sequence[int]) -> str:
-        return self._encoder.decode(until_terminator(ids, self._terminator_id))
+    def _decode_turn(self, message: Message) -> str:
+        return self.encoder.decode(self.completion(message)[:-1])
 
 
 @final
@@ -209,6 +196,49 @@ def _config(tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> Rend
         raise ConfigError(f"Expected `family` {name!r} to take {sorted(options)}, but got: {reason}") from error
 
 
-def _as_json(tool: ToolSchema) -> JSON:
-    spec = tool_spec(tool, style="full")
-    return dict(spec) if isinstance(spec, dict) else spec
+def read_family_response(
+    library: LibraryRenderer,
+    token_ids: Sequence[int],
+    *,
+    prompt_ids: Sequence[int],
+    text: str,
+    close_thinking: bool = False,
+) -> ParsedAssistant:
+    """Let the library parse a turn of its family. Never raises because of what was sampled.
+
+    `token_ids` come without the terminator, `text` is what they decode to, and the prompt ends as the real one does.
+    Calls that could not be read become errors. In thinking that never ends all are text, unless `close_thinking` takes
+    the whole ones for calls.
+    """
+    is_open = text.count(THINK_OPEN) > text.count(THINK_CLOSE)
+    try:
+        response = library.parse_response(list(token_ids), prompt_ids=list(prompt_ids))
+    except Exception as error:  # The parser is not ours, and a turn that it can't read is data.
+        return ParsedAssistant(
+            message=Message(role=Role.ASSISTANT, content=text),
+            errors=(f"Malformed tool call: {type(error).__name__}.",),
+            open_thinking=is_open,
+        )
+    parsed = [_read_call(call) for call in response.tool_calls]
+    calls = tuple(call for item in parsed for call in item.message.tool_calls)
+    if is_open and not (close_thinking and calls):
+        # Some of the library's parsers execute a call drafted in thinking that was never closed.
+        before, _, thinking = text.rpartition(THINK_OPEN)
+        message = Message(role=Role.ASSISTANT, content=before.strip(), thinking=thinking.strip())
+        return ParsedAssistant(message=message, open_thinking=True)
+    message = Message(
+        role=Role.ASSISTANT,
+        content=(response.content or "").strip(),
+        thinking=(response.reasoning_content or "").strip(),
+        tool_calls=calls,
+    )
+    errors = () if is_open else tuple(error for item in parsed for error in item.errors)
+    return ParsedAssistant(message=message, errors=errors, open_thinking=is_open)
+
+
+def _read_call(call: ParsedToolCall) -> ParsedAssistant:
+    # Written once more as a Hermes block, a call meets the same checks of name and arguments as everywhere.
+    if call.status != "ok" or call.name is None:
+        return ParsedAssistant(message=Message(role=Role.ASSISTANT), errors=(f"Malformed tool call: {call.status}.",))
+    block: dict[str, JSON] = {"name": call.name, "arguments": call.arguments}
+    return parse_assistant(f"{CALL_OPEN}{json.dumps(block)}</tool_call>")

@@ -1,8 +1,9 @@
-"""A tokenizer's chat template as a function from messages to text."""
+"""A tokenizer's chat template as a function from messages to text, and messages as it reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias, final
 
 from jinja2 import TemplateError
@@ -10,7 +11,9 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from streakline.errors import ConfigError
-from streakline.types import JSON
+from streakline.rendering.encoder import GuardedEncoder, map_message
+from streakline.rendering.hermes import serialize_assistant
+from streakline.types import JSON, Message, Role, ToolCall
 
 TemplateMessage: TypeAlias = dict[str, JSON]
 """A message as chat templates read it: `role`, `content`, `reasoning_content`, `tool_calls`, ..."""
@@ -68,3 +71,31 @@ class ChatTemplate:
                 f"Expected a chat template that can write the roles [{roles}], but got: {error}"
             ) from error
         return text
+
+
+def template_message(
+    message: Message, encoder: GuardedEncoder, *, native_thinking: bool = True, native_calls: bool = True
+) -> TemplateMessage:
+    """Write a message as chat templates read it, its texts escaped.
+
+    Thinking and calls stand in fields of their own where they are native to the template, else in the content.
+    Arguments are objects, so that the template writes them as JSON once.
+    """
+    escaped = map_message(message, encoder.escape)
+    entry: TemplateMessage = {"role": message.role.value}
+    if message.role is not Role.ASSISTANT:
+        named = {"name": escaped.name, "tool_call_id": escaped.tool_call_id}
+        return {**entry, "content": escaped.content, **{key: value for key, value in named.items() if value}}
+    thinking, calls = escaped.thinking, escaped.tool_calls
+    said = replace(escaped, thinking="" if native_thinking else thinking, tool_calls=() if native_calls else calls)
+    entry["content"] = serialize_assistant(said)
+    if native_thinking and thinking:
+        entry["reasoning_content"] = thinking
+    if native_calls and calls:
+        entry["tool_calls"] = [_call_entry(call) for call in calls]
+    return entry
+
+
+def _call_entry(call: ToolCall) -> JSON:
+    entry: dict[str, JSON] = {"type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
+    return {**entry, "id": call.id} if call.id else entry

@@ -6,12 +6,13 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from transformers import PreTrainedTokenizerFast
 
 from streakline.errors import ConfigError, DataError
-from streakline.rendering.encoder import GuardedEncoder
-from streakline.rendering.hermes import THINK_CLOSE, ParsedAssistant
+from streakline.rendering.encoder import GuardedEncoder, map_message
+from streakline.rendering.hermes import THINK_CLOSE, THINK_OPEN, ParsedAssistant, parse_assistant
 from streakline.rendering.history import format_results, shown_history, split_turns
 from streakline.rendering.policy import RenderingPolicy
 from streakline.rendering.tools import announce_tools, order_tools
@@ -30,45 +31,28 @@ class Renderer(ABC):
         <|im_start|>assistant                        <|im_start|>assistant
     """
 
-    # Found by each subclass when it is built.
-    _terminator_id: int
-    _encoder: GuardedEncoder
+    encoder: GuardedEncoder
+    """What it encodes texts by; made by each subclass."""
+    terminator_id: int
+    """Token that ends an assistant turn; found by each subclass."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> None:
-        self._tokenizer = tokenizer
-        self._policy = policy
-
-    @property
-    def policy(self) -> RenderingPolicy:
-        """The choices it renders by."""
-        return self._policy
-
-    @property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
+        self.tokenizer = tokenizer
         """The tokenizer it renders for."""
-        return self._tokenizer
-
-    @property
-    def encoder(self) -> GuardedEncoder:
-        """What it encodes texts by."""
-        return self._encoder
-
-    @property
-    def terminator_id(self) -> int:
-        """Token that ends an assistant turn."""
-        return self._terminator_id
+        self.policy = policy
+        """The choices it renders by."""
 
     @property
     def append_only(self) -> bool:
         """Whether every later prompt extends the earlier ones: native template, and thinking that stays."""
-        return self._policy.template == "native" and self._policy.thinking == "keep"
+        return self.policy.template == "native" and self.policy.thinking == "keep"
 
     def extends(self, messages: Sequence[Message]) -> bool:
         """Whether the tokens so far stay as they are when new tool or user messages follow them.
 
         If so, go on with `extension`; else the history is rewritten: ask for a `prompt` of the whole conversation.
         """
-        if self._policy.template == "context":
+        if self.policy.template == "context":
             return False
         return self.append_only or all(message.role is not Role.USER for message in messages)
 
@@ -83,9 +67,9 @@ class Renderer(ABC):
         """
         if not messages:
             raise DataError(f"Expected `messages` of task {task_id!r} to hold at least one message, but got none")
-        shown = shown_history(messages, policy=self._policy)
+        shown = shown_history(messages, policy=self.policy)
         opening, turns = split_turns(shown) if self.append_only else (shown, ())
-        ids = self._encode_opening(opening, order_tools(tools, order=self._policy.tool_order, task_id=task_id))
+        ids = self._encode_opening(opening, order_tools(tools, order=self.policy.tool_order, task_id=task_id))
         for message, following in turns:
             ids += self._encode_completion(message)
             ids += self._encode_extension(following)
@@ -109,22 +93,38 @@ class Renderer(ABC):
         `new_tools`, revealed with the messages, are told as a block of text in the user message. With `close_thinking`,
         a `</think>` comes before everything else. Gives [T] token ids.
         """
-        if self._policy.template == "context":
+        if self.policy.template == "context":
             raise ConfigError("Expected `template` to be 'native' for an extension, but got 'context'")
-        shown = format_results(announce_tools(messages, new_tools, policy=self._policy), policy=self._policy)
-        closing = self._encoder.encode(THINK_CLOSE) if close_thinking else []
+        shown = format_results(announce_tools(messages, new_tools, policy=self.policy), policy=self.policy)
+        closing = self.encoder.encode(THINK_CLOSE) if close_thinking else []
         return (*closing, *self._encode_extension(shown))
 
-    @abstractmethod
     def parse(self, token_ids: Sequence[int], *, close_thinking: bool = False) -> ParsedAssistant:
         """Read a sampled turn up to its first terminator. Never raises because of what was sampled.
 
         With `close_thinking`, whole calls in thinking that never ends are calls; else nothing in thinking is one.
         """
+        ids = list(token_ids)
+        end = ids.index(self.terminator_id) if self.terminator_id in ids else len(ids)
+        return self._parse(ids[:end], close_thinking=close_thinking)
 
     def digest(self) -> str:
         """Identity of the rendering: SHA-256 over policy, template and terminator, as 64 hexadecimal digits."""
-        return hashlib.sha256(json.dumps([self._policy.digest(), *self._identity()]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.policy.digest(), *self._identity()]).encode()).hexdigest()
+
+    def _parse_hermes(self, token_ids: Sequence[int], *, opens_thinking: bool, close_thinking: bool) -> ParsedAssistant:
+        """Read a turn in the Hermes format.
+
+        Where `<tool_call>` or `<think>` is a token of the vocabulary, only that token counts: the same characters
+        written by other tokens are text. With `opens_thinking`, the generation prompt left thinking open.
+        """
+        text = self.encoder.decode_escaped(token_ids)
+        parsed = parse_assistant(f"{THINK_OPEN}{text}" if opens_thinking else text, close_thinking=close_thinking)
+        return replace(parsed, message=map_message(parsed.message, self.encoder.unescape))
+
+    @abstractmethod
+    def _parse(self, token_ids: Sequence[int], *, close_thinking: bool) -> ParsedAssistant:
+        """Message of the ids before a terminator; see `parse`."""
 
     @abstractmethod
     def _encode_opening(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> list[int]:

@@ -40,12 +40,15 @@ def short_schema(tool: ToolSchema) -> str:
     return f"{tool.name}({', '.join(properties if isinstance(properties, Mapping) else ())})"
 
 
-def tool_spec(tool: ToolSchema, *, style: Literal["full", "short"]) -> ToolSpec:
-    """Write a tool as chat templates take it: OpenAI's function schema for `full`, `short_schema` for `short`."""
-    if style == "short":
-        return short_schema(tool)
+def full_schema(tool: ToolSchema) -> dict[str, JSON]:
+    """Write a tool as OpenAI's function schema."""
     function: JSON = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
+
+
+def tool_spec(tool: ToolSchema, *, style: Literal["full", "short"]) -> ToolSpec:
+    """Write a tool as chat templates take it, by `full_schema` or `short_schema`."""
+    return short_schema(tool) if style == "short" else full_schema(tool)
 
 
 def announce_tools(

@@ -1,24 +1,22 @@
 import pytest
-from tests.fixtures.tokenizers import byte_tokenizer, chat_template
+from tests.rendering.renderers import OPENS_THINKING, template_renderer
 
-from streakline.rendering.encoder import GuardedEncoder
-from streakline.rendering.parse_turn import map_message, parse_turn, until_terminator
+from streakline.rendering.encoder import map_message
 from streakline.types import Message, Role, ToolCall
 
-TOKENIZER = byte_tokenizer("qwen3")
-ENCODER = GuardedEncoder(TOKENIZER, template=chat_template("qwen3"))
-TERMINATOR = TOKENIZER.convert_tokens_to_ids("<|im_end|>")
+RENDERER = template_renderer("qwen3")
+OPENED = template_renderer("qwen3", source=OPENS_THINKING)
+ENCODER = RENDERER.encoder
 BLOCK = '<tool_call>\n{"name": "ls"}\n</tool_call>'
 
 
-def read(text_or_ids, **options):
-    ids = ENCODER.encode(text_or_ids) if isinstance(text_or_ids, str) else text_or_ids
-    return parse_turn(ids, encoder=ENCODER, terminator_id=TERMINATOR, **({"opens_thinking": False} | options))
+def read(text, *, renderer=RENDERER, **options):
+    return renderer.parse(renderer.encoder.encode(text), **options)
 
 
-def test_ids_end_at_the_first_terminator():
-    assert until_terminator((1, 2, TERMINATOR, 3, TERMINATOR), TERMINATOR) == [1, 2]
-    assert until_terminator((1, 2), TERMINATOR) == [1, 2]
+def test_a_turn_ends_at_the_first_terminator():
+    assert read("Done.<|im_end|>\nMore.<|im_end|>").message.content == "Done."
+    assert read("Done.").message.content == "Done."
 
 
 def test_tokens_make_a_call():
@@ -38,10 +36,10 @@ def test_thinking_is_closed_by_its_token_only():
 
 
 def test_a_prompt_that_opened_thinking_is_taken_into_account():
-    parsed = read(f"{BLOCK}</think>Done.", opens_thinking=True)
+    parsed = read(f"{BLOCK}</think>Done.", renderer=OPENED)
     assert parsed.message == Message(role=Role.ASSISTANT, thinking=BLOCK, content="Done.")
-    assert read(f"So {BLOCK}", opens_thinking=True).message.tool_calls == ()
-    acted = read(f"So {BLOCK}", opens_thinking=True, close_thinking=True)
+    assert read(f"So {BLOCK}", renderer=OPENED).message.tool_calls == ()
+    acted = read(f"So {BLOCK}", renderer=OPENED, close_thinking=True)
     assert acted.message == Message(role=Role.ASSISTANT, thinking="So", tool_calls=(ToolCall(name="ls"),))
     assert acted.open_thinking
 
