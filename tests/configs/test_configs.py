@@ -15,11 +15,12 @@ from streakline.modules.agent import AgentModule, EngineFactory
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.policy.config import PolicyConfig
 from streakline.rewards.base import Reward
+from streakline.rewards.judge.base import Judge
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-PART_TYPES = {"model": PolicyConfig, "algorithm": GRPOConfig, "engine": EngineFactory, "reward": Reward}
+PART_TYPES = {"model": PolicyConfig, "algorithm": GRPOConfig, "engine": EngineFactory, "reward": Reward, "judge": Judge}
 
 
 def files(folder):
@@ -149,6 +150,13 @@ def test_the_audited_part_of_bfcl_is_what_its_cache_leaves_out():
     assert audit["cache"] == cache["out"]
     assert kept.isdisjoint(held_out)
     assert kept | held_out == set(range(199))
+
+
+def test_the_judge_of_the_reward_is_the_one_that_can_be_calibrated():
+    reward, judge = (
+        yaml.safe_load((CONFIGS / path).read_text()) for path in ("reward/judged.yaml", "judge/openai.yaml")
+    )
+    assert reward["init_args"]["answer"]["init_args"]["judge"] == judge
 
 
 @pytest.mark.parametrize("path", files("data"), ids=name)

@@ -69,8 +69,8 @@ class JudgeRequest:
 class JudgePrompt:
     """How an episode is put before an LLM judge."""
 
-    criteria: str = CRITERIA
-    """What each score means."""
+    criteria: str = ""
+    """What each score means; empty = `CRITERIA`."""
     show_reference: bool = True
     """Whether a right answer is shown, where the task has one."""
     max_result_chars: int = 2000
@@ -88,7 +88,7 @@ class JudgePrompt:
     @property
     def digest(self) -> str:
         """SHA-256 of version, texts and options: what decides how an episode is rendered."""
-        parts = {"version": VERSION, "system": _SYSTEM, "user": _USER, **asdict(self)}
+        parts = {"version": VERSION, "system": _SYSTEM, "user": _USER, **asdict(self), "criteria": self._scale}
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def render(self, case: JudgeCase, *, answer_first: bool = False) -> JudgeRequest:
@@ -99,8 +99,12 @@ class JudgePrompt:
         data = "\n".join(quoted(line) for line in lines)
         mark = _mark(data)
         return JudgeRequest(
-            system=_SYSTEM.format(criteria=self.criteria, mark=mark), user=_USER.format(mark=mark, data=data)
+            system=_SYSTEM.format(criteria=self._scale, mark=mark), user=_USER.format(mark=mark, data=data)
         )
+
+    @property
+    def _scale(self) -> str:
+        return self.criteria or CRITERIA
 
     def _episode(self, case: JudgeCase) -> Iterator[dict[str, JSON]]:
         messages = case.messages
