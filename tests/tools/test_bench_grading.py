@@ -12,4 +12,4 @@ def test_it_prints_rates_of_all_judges_and_writes_the_figures(run_bench):
     assert min(figures.values()) > 0
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if line.startswith("|")]
     assert {"simple_python", "simple_java", "multi_turn_long_context", "single-turn", "multi-turn"} <= set(rows)
-    assert "1 repetition(s), one thread" in printed
+    assert "1 repetition(s), seconds of CPU time" in printed

@@ -1,9 +1,9 @@
 """Gradings of BFCL answers a second, ours beside upstream's: `python tools/bench/grading.py` (about a minute).
 
-One thread. All grade the same answers, the gold one of each task and changed ones, and take turns category by
-category; a rate is the median of the repetitions. `single-turn` is over the categories with answers to compare.
-Multi-turn answers run in a fresh world each time; the gold calls of a task run once, as in training. No verdict is
-kept.
+In seconds of CPU time, so of one core. All judges grade the same answers, the gold one of each task and changed ones,
+and take turns category by category; a rate is the median of the repetitions. `single-turn` is over the categories with
+answers to compare. Multi-turn answers run in a fresh world each time; the gold calls of a task run once, as in
+training. No verdict is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streakline.types import Task, Trajectory
 
 Answers: TypeAlias = Sequence[tuple[Task, Trajectory]]
 Seconds: TypeAlias = dict[str, list[float]]
-"""Judge -> seconds for all answers, by repetition."""
+"""Judge -> seconds of CPU time for all answers, by repetition."""
 
 
 def make_answers(category: str, *, limit: int, count: int, seed: int) -> Answers:
@@ -48,10 +48,10 @@ def measure(answers: Answers, *, repetitions: int) -> Seconds:
 
 
 def _seconds(term: RewardTerm, answers: Answers) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     for task, trajectory in answers:
         term.score(task, trajectory)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def rates(spent: Mapping[str, Seconds], counts: Mapping[str, int]) -> dict[str, float]:
@@ -96,7 +96,7 @@ def main() -> None:
     }
     found = {part: rates({name: spent[name] for name in names}, counts) for part, names in parts.items()}
     print_rates({name: rates({name: spent[name]}, counts) for name in CATEGORIES} | found)
-    print(f"\n{sum(counts.values())} answers, {repetitions} repetition(s), one thread")
+    print(f"\n{sum(counts.values())} answers, {repetitions} repetition(s), seconds of CPU time")
     if arguments.json:
         single, multi = found["single-turn"], found["multi-turn"]
         figures = {

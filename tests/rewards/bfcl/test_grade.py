@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.fixtures.worlds import world
 from streakline.errors import ConfigError, DataError
 from streakline.evaluation.bfcl_parity_mutants import mutants
 from streakline.rendering.hermes import parse_assistant
+from streakline.rewards.bfcl import grade
 from streakline.rewards.bfcl.grade import BFCLGrade
 from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.tasks.bfcl_source import CATEGORIES, MULTI_TURN, WITHOUT_ANSWERS
@@ -141,6 +143,12 @@ def test_an_episode_that_did_not_reach_every_user_turn_is_wrong(category):
     assert scores(task, task.gold) == (1.0, 1.0)
     assert scores(task, task.gold[:-1]) == (0.0, 0.0)
     assert scores(task, task.gold, executed=False) == (0.0, 0.0)
+
+
+def test_a_verdict_that_takes_too_long_is_unscored(monkeypatch):
+    task = BFCLTaskSet("multi_turn_base", limit=1)[0]
+    monkeypatch.setattr(grade, "follows_gold", lambda *_, **__: time.sleep(1))
+    assert BFCLGrade("lenient", timeout_s=0.05).score(task, gold_episode(task)) is None
 
 
 def deep(depth):

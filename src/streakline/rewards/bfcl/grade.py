@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import final
 
 from streakline.environment.live import call_fault
+from streakline.environment.workers import run_with_timeout
 from streakline.errors import ConfigError, DataError, StreaklineError
 from streakline.rewards.base import RewardTerm
 from streakline.rewards.bfcl.coercion import Mode
@@ -33,10 +34,10 @@ class BFCLGrade(RewardTerm):
         mode: `lenient` gives BFCL's verdict but for the differences that the document lists; `strict` wants declared
             types, texts as they are accepted, no refused call, and none where nothing is to be called.
         data_dir: Folder laid out like `bfcl_eval/data`, the same as the task set's; None = the installed package.
-        timeout_s: Seconds that one replayed call may take.
+        timeout_s: Seconds that a multi-turn verdict may take; after that the trajectory is unscored.
     """
 
-    def __init__(self, mode: Mode, *, data_dir: str | None = None, timeout_s: float = 5.0) -> None:
+    def __init__(self, mode: Mode, *, data_dir: str | None = None, timeout_s: float = 30.0) -> None:
         if mode not in ("strict", "lenient"):
             raise ConfigError(f"Expected `mode` to be strict or lenient, but got {mode!r}")
         if not timeout_s > 0:
@@ -44,7 +45,7 @@ class BFCLGrade(RewardTerm):
         self._mode, self._data_dir, self._timeout_s = mode, data_dir, timeout_s
 
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
-        """Verdict on one trajectory; None where the machinery failed.
+        """Verdict on one trajectory; None where the machinery failed or the verdict took too long.
 
         Raises:
             ConfigError: The task is not of BFCL.
@@ -57,6 +58,8 @@ class BFCLGrade(RewardTerm):
         is_right = self._multi_turn if task.kind in MULTI_TURN else self._single_turn
         try:
             return float(is_right(task, trajectory) and (self._mode == "lenient" or _is_clean(task, trajectory)))
+        except TimeoutError:
+            return None
         except StreaklineError:
             raise
         except (RecursionError, ValueError):  # arguments too deep to go through, or integers too long to write out
@@ -64,8 +67,11 @@ class BFCLGrade(RewardTerm):
 
     def _multi_turn(self, task: Task, trajectory: Trajectory) -> bool:
         reached = max((turn.user_turn for turn in trajectory.turns), default=-1) + 1
+        if reached != len(task.requests):
+            return False
         steps = executed_calls(trajectory, num_user_turns=len(task.requests))
-        return reached == len(task.requests) and follows_gold(task, steps, mode=self._mode, timeout_s=self._timeout_s)
+        # One time limit for all calls, since each would cost a hand-over to another thread and back.
+        return run_with_timeout(lambda: follows_gold(task, steps, mode=self._mode), timeout_s=self._timeout_s)
 
     def _single_turn(self, task: Task, trajectory: Trajectory) -> bool:
         calls = trajectory.turns[0].message.tool_calls if trajectory.turns else ()

@@ -11,9 +11,7 @@ from streakline.rewards.bfcl.coercion import Mode
 from streakline.types import Task, ToolCall
 
 
-def follows_gold(
-    task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]], *, mode: Mode, timeout_s: float | None = 5.0
-) -> bool:
+def follows_gold(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]], *, mode: Mode) -> bool:
     """Whether [user turns][assistant turns][calls] do what the gold calls do, in every user turn that has some.
 
     After such a user turn something was called in it, the state equals the gold's, and the responses to its gold calls
@@ -21,7 +19,7 @@ def follows_gold(
     user turns, and no call may be one that the environment refuses.
     """
     calls = [[call for step in user_turn for call in step] for user_turn in steps]
-    outcomes = replay_turns(task, calls, timeout_s=timeout_s)
+    outcomes = replay_turns(task, calls, timeout_s=None)
     seen: Counter[str] = Counter()
     for index, (made, gold, outcome) in enumerate(zip(calls, gold_outcomes(task), outcomes, strict=True)):
         seen.update(result.content for result in outcome.results if not result.is_error)
