@@ -5,9 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 from tests.fixtures.episodes import call, episode
+from tests.fixtures.tiny_agents import grpo_module, policy_folder, trainer
 
 from streakline.callbacks.rollout_log import RolloutLog
 from streakline.errors import ConfigError
+from streakline.modules.episode_rows import trajectory_to_json
 from streakline.types import Group, Message, Role, Task, ToolSchema
 
 
@@ -86,6 +88,16 @@ def test_a_huge_trajectory_is_left_out(module, tmp_path):
     groups = [group("huge", [0.0, 1.0], content="x" * 5000), group("small", [0.4, 0.6])]
     RolloutLog(max_chars=3000).select_groups(module, groups)
     assert {row["task_id"] for row in rows(tmp_path, 0)} == {"test/small"}
+
+
+def test_a_module_that_acts_gives_the_tokens_as_text_where_they_fit(tmp_path):
+    agent = grpo_module(policy_folder(tmp_path / "policy"))
+    agent.trainer = trainer(tmp_path)
+    one = group("a", [0.0, 1.0])
+    bare = len(json.dumps(trajectory_to_json(one.task, one.trajectories[0])))
+    for max_chars, has_text in ((10 * bare, True), (bare, False)):
+        RolloutLog(max_chars=max_chars).select_groups(agent, [one])
+        assert [("samples" in row) for row in rows(tmp_path, 0)] == [has_text] * 2
 
 
 def test_a_file_stays_within_ten_rows_of_the_largest_size(module, tmp_path):

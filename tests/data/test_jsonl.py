@@ -91,3 +91,10 @@ def test_a_failed_write_leaves_the_earlier_file(tmp_path):
         write_jsonl(path, rows())
     assert list(read_jsonl(path)) == [(1, {"a": 1})]
     assert [entry.name for entry in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_a_lone_surrogate_is_written_as_the_escape_that_it_was_read_from(tmp_path):
+    write_jsonl(tmp_path / "rows.jsonl", [{"a": "\ud800"}])
+
+    assert (tmp_path / "rows.jsonl").read_text(encoding="utf-8") == '{"a": "\\ud800"}\n'
+    assert list(read_jsonl(tmp_path / "rows.jsonl")) == [(1, {"a": "\ud800"})]

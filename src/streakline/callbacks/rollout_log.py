@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, final
 
 from lightning.pytorch import Callback, LightningModule
+from transformers import PreTrainedTokenizerFast
 from typing_extensions import override
 
 from streakline.callbacks.artifacts import artifact_stores
 from streakline.data.jsonl import write_jsonl
 from streakline.errors import ConfigError
+from streakline.modules.agent import AgentModule
 from streakline.modules.episode_rows import trajectory_to_json
 from streakline.types import JSON, Group, Trajectory
 
@@ -24,8 +26,8 @@ class RolloutLog(Callback):
     Args:
         every_n_rollouts: The first batch of rollouts and then each n-th is sampled; 0 = none.
         num_groups: Groups taken from a batch, those with contrast first.
-        max_chars: A row longer than this is left out, and the others follow as far as the sum of a file stays within
-            ten times as much.
+        max_chars: A row longer than this goes without its tokens as text; one that is longer even so is left out, and
+            the others follow as far as the sum of a file stays within ten times as much.
 
     Raises:
         ConfigError: If a number is out of range.
@@ -56,7 +58,8 @@ class RolloutLog(Callback):
         return groups
 
     def _write(self, module: LightningModule, groups: Sequence[Group]) -> None:
-        rows = self._rows(groups)
+        tokenizer = module.renderer().tokenizer if isinstance(module, AgentModule) else None
+        rows = self._rows(groups, tokenizer)
         if not rows:
             return
         folder = Path(module.trainer.default_root_dir) / "trajectories"
@@ -65,13 +68,15 @@ class RolloutLog(Callback):
         for store in artifact_stores(module.trainer):
             store.log_file(path, "trajectories")
 
-    def _rows(self, groups: Sequence[Group]) -> list[dict[str, JSON]]:
+    def _rows(self, groups: Sequence[Group], tokenizer: PreTrainedTokenizerFast | None) -> list[dict[str, JSON]]:
         rows: list[dict[str, JSON]] = []
         room = 10 * self._max_chars
         for group in sorted(groups, key=_contrast, reverse=True)[: self._num_groups]:
             for trajectory in _best_and_worst(group):
-                row = trajectory_to_json(group.task, trajectory)
+                row = trajectory_to_json(group.task, trajectory, tokenizer=tokenizer)
                 size = len(json.dumps(row))
+                if size > min(self._max_chars, room) and row.pop("samples", None):
+                    size = len(json.dumps(row))
                 if size <= min(self._max_chars, room):
                     rows.append(row)
                     room -= size

@@ -37,7 +37,8 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, JSON]]) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as file:
+        # A lone surrogate, which a model may write as an escape, stays that escape.
+        with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
             for row in rows:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         partial.replace(path)

@@ -237,6 +237,7 @@ class AgentModule(LightningModule, ABC):
                 make_loop=self.make_loop,
                 make_environment=self.worlds.environment,
                 keep_trajectories=keep_trajectories,
+                tokenizer=self.renderer().tokenizer,
             )
 
         with self.acting():

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
+from transformers import PreTrainedTokenizerFast
+
 from streakline.data.jsonl import write_jsonl
 from streakline.environment.base import EnvironmentFactory
 from streakline.errors import ConfigError
@@ -66,8 +68,12 @@ class HeldOutRunner:
         make_loop: Callable[[SamplingPolicy, int], AgentLoop],
         make_environment: EnvironmentFactory,
         keep_trajectories: bool = False,
+        tokenizer: PreTrainedTokenizerFast | None = None,
     ) -> list[Group]:
-        """Attempt some tasks; gives the groups of sampled episodes, or of greedy ones where none was sampled."""
+        """Attempt some tasks; gives the groups of sampled episodes, or of greedy ones where none was sampled.
+
+        Trajectories that are kept hold their tokens as text where there is a `tokenizer`.
+        """
         config = self._config
 
         def attempt(sampling: SamplingPolicy, num_samples: int) -> list[Group]:
@@ -90,7 +96,7 @@ class HeldOutRunner:
             )
             if keep_trajectories:
                 self._trajectories += [
-                    trajectory_to_json(task, trajectory)
+                    trajectory_to_json(task, trajectory, tokenizer=tokenizer)
                     | {"decoding": "sampled" if n < config.num_samples else "greedy"}
                     for n, trajectory in enumerate(members)
                 ]
