@@ -187,10 +187,6 @@ class DriftingEngine(RolloutEngine):
     def sync_weights(self, version):
         self._inner.sync_weights(version)
 
-    @property
-    def weight_version(self):
-        return self._inner.weight_version
-
 
 @pytest.mark.parametrize(
     ("correction", "cap", "factor", "kept"),

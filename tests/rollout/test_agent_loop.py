@@ -352,8 +352,6 @@ def test_groups_come_back_in_order_and_members_have_seeds_of_their_own():
     seeds: dict[int, int] = {}
 
     class Spy(ScriptedEngine.__mro__[1]):
-        weight_version = 7
-
         def sync_weights(self, version):
             pass
 

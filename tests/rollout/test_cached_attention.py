@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from streakline.rollout.cached_attention import PrefixMap
 from streakline.rollout.engine import GenerationRequest
 from streakline.rollout.kv_store import LayerStore
 from streakline.rollout.rows import RowTable
-from streakline.rollout.step_plan import map_prefixes, plan_prompts, plan_step
+from streakline.rollout.step_plan import plan_prompts, plan_step
 
 HEADS, KV_HEADS, WIDTH = 4, 2, 8
 CPU = torch.device("cpu")
@@ -60,7 +61,7 @@ def test_every_token_attends_to_exactly_what_it_may_see(window):
     for pending in ({1: None, 3: [3, 1, 4, 1]}, {}, {0: [7, 7]}, {}):
         for slot, row in enumerate(table.rows):
             row.pending = pending.get(slot) or row.pending or [slot]
-        prefixes = map_prefixes([(row.trunk, row.prefix_length) for row in table.rows], CPU)
+        prefixes = PrefixMap([(row.trunk, row.prefix_length) for row in table.rows], CPU)
         step = plan_step(table, prefixes, max_chunk_tokens=99, device=CPU)
         fed = [table.rows[slot] for slot in step.drawn_slots]
         expected = [

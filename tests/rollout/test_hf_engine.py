@@ -271,7 +271,6 @@ def test_a_model_that_attends_in_another_way_is_refused():
 def test_new_weights_are_sampled_from_at_once():
     model, sampling = tiny_model(), SamplingPolicy()
     engine = HFEngine(model, terminator_ids=[STOP])
-    assert engine.weight_version == 0
     before = Play([(1, 2, 3)] * 4, inject).on_engine(engine, sampling)
     model.load_state_dict(tiny_model(seed=1).state_dict())
     engine.sync_weights(3)

@@ -98,11 +98,6 @@ class GenerateEngine(RolloutEngine):
     def sync_weights(self, version: int) -> None:
         """Nothing: the model itself is sampled from."""
 
-    @property
-    def weight_version(self) -> int:
-        """Always the first."""
-        return 0
-
     def _complete(self, requests: Sequence[GenerationRequest], sampling: SamplingPolicy) -> list[Completion]:
         width = max(len(request.prompt_ids) for request in requests)
         ids = torch.full((len(requests), width), self._pad_id)

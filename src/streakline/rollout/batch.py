@@ -15,7 +15,7 @@ from streakline.rollout.draw import draw_tokens
 from streakline.rollout.engine import GenerationRequest, Respond
 from streakline.rollout.rows import Row, RowTable
 from streakline.rollout.sampling import SamplingPolicy
-from streakline.rollout.step_plan import map_prefixes, plan_prompts, plan_step
+from streakline.rollout.step_plan import plan_prompts, plan_step
 from streakline.types import Completion
 
 Forward: TypeAlias = Callable[[Step], torch.Tensor]
@@ -126,7 +126,7 @@ class RolloutBatch:
     def _current_prefixes(self) -> PrefixMap:
         layout = [(row.trunk, row.prefix_length) for row in self._table.rows]
         if self._prefixes is None or layout != self._layout:
-            self._layout, self._prefixes = layout, map_prefixes(layout, self._device)
+            self._layout, self._prefixes = layout, PrefixMap(layout, self._device)
         return self._prefixes
 
     def _advance(self, row: Row, token: int, logprob: float) -> Completion | None:

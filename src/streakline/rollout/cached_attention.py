@@ -9,9 +9,11 @@ the two parts are merged by their log-sum-exp, which equals one softmax over bot
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias, final
 
+import numpy as np
 import torch
 from torch.nn import functional
 from transformers import AttentionInterface
@@ -19,6 +21,7 @@ from transformers import AttentionInterface
 from streakline.errors import EngineError
 from streakline.policy.probe import altering_options
 from streakline.rollout.kv_store import LayerStore
+from streakline.rollout.rows import Row
 
 ATTENTION_NAME = "streakline_rollout"
 """Name under which transformers finds the attention function."""
@@ -27,20 +30,31 @@ _MASKED = -1e30  # Finite, so that a fully masked part has weight 0 and not nan.
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixMap:
-    """Which row sees how much of which trunk; rows of a trunk are handled together."""
+    """Which row sees how much of which trunk; rows of a trunk are handled together.
 
-    rows_of_slots: torch.Tensor
-    """[trunks, s] int64: rows of each trunk, filled up with row 0."""
-    slot_of_row: torch.Tensor
-    """[R] int64: place of each row in the flattened `rows_of_slots`."""
-    lengths: torch.Tensor
-    """[R] int64: trunk positions that each row sees."""
-    longest: int
-    """Largest of `lengths`; 0 = there is no trunk to look at."""
-    biases: dict[int, torch.Tensor] = field(default_factory=dict)
-    """Query heads a key head -> what is added to the scores; kept for all layers and steps."""
+    `layout` [R] holds slot and visible length of each row's trunk; a row without one sees nothing of trunk 0.
+    """
+
+    def __init__(self, layout: Sequence[tuple[int, int]], device: torch.device) -> None:
+        trunks = np.maximum([trunk for trunk, _ in layout], 0)
+        counts = np.bincount(trunks)
+        order = np.argsort(trunks, kind="stable")
+        within = np.arange(len(order)) - (np.cumsum(counts) - counts)[trunks[order]]
+        slot_of_row = np.empty(len(order), dtype=np.int64)
+        slot_of_row[order] = trunks[order] * counts.max() + within
+        rows_of_slots = np.zeros(len(counts) * counts.max(), dtype=np.int64)
+        rows_of_slots[slot_of_row] = np.arange(len(order))
+        self.rows_of_slots = torch.from_numpy(rows_of_slots).view(len(counts), -1).to(device)
+        """[trunks, s] int64: rows of each trunk, filled up with row 0."""
+        self.slot_of_row = torch.from_numpy(slot_of_row).to(device)
+        """[R] int64: place of each row in the flattened `rows_of_slots`."""
+        self.lengths = torch.tensor([length for _, length in layout], device=device)
+        """[R] int64: trunk positions that each row sees."""
+        self.longest = max(length for _, length in layout)
+        """Largest of `lengths`; 0 = there is no trunk to look at."""
+        self._biases: dict[int, torch.Tensor] = {}
+        """Query heads a key head -> what is added to the scores; kept for all layers and steps."""
 
     def attend(
         self, query: torch.Tensor, positions: torch.Tensor, layer: LayerStore, window: int | None
@@ -59,33 +73,36 @@ class PrefixMap:
 
     def _bias(self, positions: torch.Tensor, group: int, window: int | None) -> torch.Tensor:
         """[trunks, 1, s * g, longest]; without a window it doesn't depend on the positions."""
-        if window is None and group in self.biases:
-            return self.biases[group]
+        if window is None and group in self._biases:
+            return self._biases[group]
         trunk = torch.arange(self.longest, device=positions.device)
         allowed = trunk < self.lengths[:, None]
         if window is not None:
             allowed &= positions[:, None] - trunk < window
         bias = _bias(allowed)[self.rows_of_slots].repeat_interleave(group, dim=1)[:, None]
         if window is None:
-            self.biases[group] = bias
+            self._biases[group] = bias
         return bias
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeBlock:
-    """One new token for some or all of the rows."""
+    """One new token for some or all of the rows: those in `slots`, ascending, of which one token is pending."""
 
-    rows: torch.Tensor
-    """[N] int64: row of each token, ascending."""
-    slots: torch.Tensor
-    """[R] int64: position in the tail of each row's token; 0 for a row without one."""
-    prefixes: PrefixMap
-    """Trunks of all R rows."""
-    longest: int
-    """Longest tail, new tokens included."""
-    biases: dict[int | None, torch.Tensor] = field(default_factory=dict)
-    """Window -> what is added to the scores; kept for all layers."""
+    def __init__(self, rows: Sequence[Row], slots: Sequence[int], prefixes: PrefixMap, device: torch.device) -> None:
+        ends = [0] * len(rows)
+        for slot in slots:
+            ends[slot] = rows[slot].tail_length
+        self.rows = torch.tensor(slots, device=device)
+        """[N] int64: row of each token."""
+        self.slots = torch.tensor(ends, device=device)
+        """[R] int64: position in the tail of each row's token; 0 for a row without one."""
+        self.prefixes = prefixes
+        """Trunks of all R rows."""
+        self.longest = max(ends) + 1
+        """Longest tail, new tokens included."""
+        self._biases: dict[int | None, torch.Tensor] = {}
+        """Window -> what is added to the scores; kept for all layers."""
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
@@ -107,38 +124,37 @@ class DecodeBlock:
 
     def _bias(self, window: int | None) -> torch.Tensor:
         """[R, 1, 1, longest]."""
-        if window not in self.biases:
+        if window not in self._biases:
             distance = self.slots[:, None] - torch.arange(self.longest, device=self.slots.device)
             allowed = distance >= 0 if window is None else (distance >= 0) & (distance < window)
-            self.biases[window] = _bias(allowed)[:, None, None]
-        return self.biases[window]
+            self._biases[window] = _bias(allowed)[:, None, None]
+        return self._biases[window]
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkBlock:
-    """Several new tokens for each of a few rows: an injected tool result, or a history that was cut back."""
+    """Several new tokens for each of a few rows, those in `slots`: a tool result, or a history that was cut back."""
 
-    rows: torch.Tensor
-    """[C] int64: rows that are extended."""
-    trunks: torch.Tensor
-    """[C] int64: their trunks."""
-    prefix_lengths: torch.Tensor
-    """[C] int64: trunk positions that each sees."""
-    longest_prefix: int
-    """Largest of `prefix_lengths`."""
-    starts: torch.Tensor
-    """[C] int64: tail positions that are there already."""
-    padded: torch.Tensor
-    """[C, Q] int64: flat token of each new position, 0 where a row has fewer."""
-    unpadded: torch.Tensor
-    """[N] int64: place of each flat token in the flattened `padded`."""
-    longest: int
-    """Longest tail, new tokens included."""
-    num_rows: int
-    """R, rows whose tails are kept."""
-    biases: dict[tuple[int | None, int], tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
-    """(Window, query heads a key head) -> what is added to the scores of tails and of trunks; kept for all layers."""
+    def __init__(self, rows: Sequence[Row], slots: Sequence[int], device: torch.device) -> None:
+        chosen = [rows[slot] for slot in slots]
+        self.rows = torch.tensor(slots, device=device)
+        """[C] int64: rows that are extended."""
+        self.trunks = torch.tensor([max(row.trunk, 0) for row in chosen], device=device)
+        """[C] int64: their trunks."""
+        self.prefix_lengths = torch.tensor([row.prefix_length for row in chosen], device=device)
+        """[C] int64: trunk positions that each sees."""
+        self.longest_prefix = max(row.prefix_length for row in chosen)
+        """Largest of `prefix_lengths`."""
+        self.starts = torch.tensor([row.tail_length for row in chosen], device=device)
+        """[C] int64: tail positions that are there already."""
+        self.padded, self.unpadded = _pad_indices([len(row.pending) for row in chosen], device)
+        """See `_pad_indices`."""
+        self.longest = max(row.tail_length + len(row.pending) for row in chosen)
+        """Longest tail, new tokens included."""
+        self.num_rows = len(rows)
+        """R, rows whose tails are kept."""
+        self._kept: dict[tuple[int | None, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        """(Window, query heads a key head) -> what is added to the scores of tails and of trunks, for all layers."""
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
@@ -167,33 +183,31 @@ class ChunkBlock:
 
     def _biases(self, window: int | None, group: int) -> tuple[torch.Tensor, torch.Tensor]:
         """[C, 1, g * Q, longest] and [C, 1, g * Q, longest_prefix]."""
-        if (window, group) not in self.biases:
+        if (window, group) not in self._kept:
             width, device = self.padded.shape[1], self.padded.device
             steps = self.starts[:, None] + torch.arange(width, device=device)
             trunk = torch.arange(self.longest_prefix, device=device)
             in_tail = steps[:, :, None] - torch.arange(self.longest, device=device)
             in_trunk = (self.prefix_lengths[:, None] + steps)[:, :, None] - trunk
             seen = (trunk < self.prefix_lengths[:, None])[:, None].expand_as(in_trunk)
-            self.biases[window, group] = (
+            self._kept[window, group] = (
                 _grouped_bias(in_tail >= 0, in_tail, group, window),
                 _grouped_bias(seen, in_trunk, group, window),
             )
-        return self.biases[window, group]
+        return self._kept[window, group]
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptBlock:
-    """New trunks."""
+    """New trunks: those in `slots`, at least one."""
 
-    trunks: torch.Tensor
-    """[U] int64: where each is stored."""
-    padded: torch.Tensor
-    """[U, P] int64: flat token of each position, 0 where a prompt is shorter."""
-    unpadded: torch.Tensor
-    """[N] int64: place of each flat token in the flattened `padded`."""
-    num_slots: int
-    """Trunks stored after this."""
+    def __init__(self, trunks: Sequence[Sequence[int]], slots: Sequence[int], device: torch.device) -> None:
+        self.trunks = torch.tensor(slots, device=device)
+        """[U] int64: where each is stored."""
+        self.padded, self.unpadded = _pad_indices([len(trunks[slot]) for slot in slots], device)
+        """See `_pad_indices`."""
+        self.num_slots = len(trunks)
+        """Trunks stored after this."""
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: LayerStore, *, window: int | None
@@ -249,6 +263,22 @@ class Step:
     """[D] rows that get a new token."""
     drawn_from: list[int]
     """[D] flat token whose output each is drawn from."""
+
+
+def _pad_indices(lengths: Sequence[int], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Map between N flat tokens and C right-padded rows of them.
+
+    Gives [C, longest] int64: flat token of each position, 0 where a row is shorter; and [N] int64: place of each flat
+    token in the flattened first.
+
+    Example:
+        Lengths 2 and 3 give [[0, 1, 0], [2, 3, 4]] and [0, 1, 3, 4, 5].
+    """
+    sizes = torch.tensor(lengths)
+    steps = torch.arange(int(sizes.max()))
+    real = steps < sizes[:, None]
+    padded = torch.where(real, (sizes.cumsum(0) - sizes)[:, None] + steps, 0)
+    return padded.to(device), real.flatten().nonzero().flatten().to(device)
 
 
 def _partial(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

@@ -61,11 +61,8 @@ class RolloutEngine(ABC):
     def sync_weights(self, version: int) -> None:
         """Take over the policy's current weights as `version`; anything computed under earlier ones is dropped.
 
+        Completions carry the version that they were sampled from, at first 0.
+
         Raises:
             EngineError: If the weights could not be taken over.
         """
-
-    @property
-    @abstractmethod
-    def weight_version(self) -> int:
-        """Version of the weights that the engine samples from."""

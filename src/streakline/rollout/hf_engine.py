@@ -85,11 +85,6 @@ class HFEngine(RolloutEngine):
         """Record the version: the policy's own weights are sampled from, and no cache outlives a `generate`."""
         self._weight_version = version
 
-    @property
-    def weight_version(self) -> int:
-        """Version of the weights that the engine samples from."""
-        return self._weight_version
-
     def _run(self, requests: Sequence[GenerationRequest], respond: Respond, *, sampling: SamplingPolicy) -> None:
         # no_grad, not inference_mode: tensors made under the latter can't enter a loss later on.
         with torch.no_grad(), _sampling_mode(self._network):

@@ -67,11 +67,6 @@ class ScriptedEngine(RolloutEngine):
         """Record the version."""
         self._weight_version = version
 
-    @property
-    def weight_version(self) -> int:
-        """Version that completions carry."""
-        return self._weight_version
-
     def _complete(self, request: GenerationRequest, row: int) -> Completion:
         written = self._script(request.prompt_ids, row)
         if isinstance(written, str):

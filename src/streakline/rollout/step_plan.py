@@ -5,33 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-import numpy as np
 import torch
 
 from streakline.rollout.cached_attention import Block, ChunkBlock, DecodeBlock, PrefixMap, PromptBlock, Step
-from streakline.rollout.rows import Row, RowTable
-
-
-def map_prefixes(layout: Sequence[tuple[int, int]], device: torch.device) -> PrefixMap:
-    """Arrange rows by trunk, from slot and visible length of each row's trunk.
-
-    A row without a trunk stands with trunk 0 and sees none of it.
-    """
-    trunks = np.maximum([trunk for trunk, _ in layout], 0)
-    lengths = [length for _, length in layout]
-    counts = np.bincount(trunks)
-    order = np.argsort(trunks, kind="stable")
-    within = np.arange(len(order)) - (np.cumsum(counts) - counts)[trunks[order]]
-    slot_of_row = np.empty(len(order), dtype=np.int64)
-    slot_of_row[order] = trunks[order] * counts.max() + within
-    rows_of_slots = np.zeros(len(counts) * counts.max(), dtype=np.int64)
-    rows_of_slots[slot_of_row] = np.arange(len(order))
-    return PrefixMap(
-        rows_of_slots=torch.from_numpy(rows_of_slots).view(len(counts), -1).to(device),
-        slot_of_row=torch.from_numpy(slot_of_row).to(device),
-        lengths=torch.tensor(lengths, device=device),
-        longest=max(lengths),
-    )
+from streakline.rollout.rows import RowTable
 
 
 def plan_step(table: RowTable, prefixes: PrefixMap, *, max_chunk_tokens: int, device: torch.device) -> Step:
@@ -51,9 +28,9 @@ def plan_step(table: RowTable, prefixes: PrefixMap, *, max_chunk_tokens: int, de
     ]
     blocks: list[Block] = []
     if singles:
-        blocks.append(_decode_block(rows, singles, prefixes, device))
+        blocks.append(DecodeBlock(rows, singles, prefixes, device))
     if chunks:
-        blocks.append(_chunk_block(rows, chunks, device))
+        blocks.append(ChunkBlock(rows, chunks, device))
     fed = [rows[slot] for slot in singles + chunks]
     return Step(
         token_ids=[token for row in fed for token in row.pending],
@@ -69,62 +46,12 @@ def plan_step(table: RowTable, prefixes: PrefixMap, *, max_chunk_tokens: int, de
 def plan_prompts(table: RowTable, slots: Sequence[int], *, device: torch.device) -> Step:
     """Compute the new trunks in some slots, at least one, without a draw."""
     prompts = [table.trunks[slot] for slot in slots]
-    padded, unpadded = _pad_indices([len(prompt) for prompt in prompts])
-    block = PromptBlock(
-        trunks=torch.tensor(slots, device=device),
-        padded=padded.to(device),
-        unpadded=unpadded.to(device),
-        num_slots=len(table.trunks),
-    )
     return Step(
         token_ids=[token for prompt in prompts for token in prompt],
         positions=[position for prompt in prompts for position in range(len(prompt))],
         layers=table.layers,
-        blocks=(block,),
+        blocks=(PromptBlock(table.trunks, slots, device),),
         sizes=[sum(map(len, prompts))],
         drawn_slots=[],
         drawn_from=[],
     )
-
-
-def _decode_block(
-    rows: Sequence[Row], singles: Sequence[int], prefixes: PrefixMap, device: torch.device
-) -> DecodeBlock:
-    slots = [0] * len(rows)
-    for slot in singles:
-        slots[slot] = rows[slot].tail_length
-    return DecodeBlock(
-        rows=torch.tensor(singles, device=device),
-        slots=torch.tensor(slots, device=device),
-        prefixes=prefixes,
-        longest=max(slots) + 1,
-    )
-
-
-def _chunk_block(rows: Sequence[Row], chunks: Sequence[int], device: torch.device) -> ChunkBlock:
-    chosen = [rows[slot] for slot in chunks]
-    padded, unpadded = _pad_indices([len(row.pending) for row in chosen])
-    return ChunkBlock(
-        rows=torch.tensor(chunks, device=device),
-        trunks=torch.tensor([max(row.trunk, 0) for row in chosen], device=device),
-        prefix_lengths=torch.tensor([row.prefix_length for row in chosen], device=device),
-        longest_prefix=max(row.prefix_length for row in chosen),
-        starts=torch.tensor([row.tail_length for row in chosen], device=device),
-        padded=padded.to(device),
-        unpadded=unpadded.to(device),
-        longest=max(row.tail_length + len(row.pending) for row in chosen),
-        num_rows=len(rows),
-    )
-
-
-def _pad_indices(lengths: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Map between flat tokens and right-padded rows.
-
-    Example:
-        Lengths 2 and 3 give [[0, 1, 0], [2, 3, 4]] and [0, 1, 3, 4, 5].
-    """
-    sizes = torch.tensor(lengths)
-    steps = torch.arange(int(sizes.max()))
-    real = steps < sizes[:, None]
-    padded = torch.where(real, (sizes.cumsum(0) - sizes)[:, None] + steps, 0)
-    return padded, real.flatten().nonzero().flatten()
