@@ -5,7 +5,7 @@ import pytest
 from tests.fixtures.tiny_agents import ConstantReward, task
 
 from streakline.errors import ConfigError
-from streakline.rewards.base import Reward
+from streakline.rewards.base import Reward, Tally
 from streakline.rewards.overlong import OverlongShaping
 from streakline.types import Message, Role, Sample, Termination, Trajectory, Turn
 
@@ -62,6 +62,26 @@ def test_a_short_right_trajectory_is_still_right_and_an_unscored_one_unscored():
     assert reward(task("a"), _trajectory(3)).reward == 1.0
     unscored = OverlongShaping(ConstantReward(None), max_tokens=10, buffer_tokens=4)
     assert unscored.score(task("a"), _trajectory(40)) is None
+
+
+def test_a_term_that_judges_side_by_side_still_does():
+    class Together(ConstantReward):
+        asked = 0
+
+        def score_all(self, episodes):
+            self.asked += 1
+            return [1.0, None]
+
+        def metrics(self):
+            return {"judge/calls": Tally(total=2)}
+
+    term = Together()
+    shaped = OverlongShaping(term, max_tokens=10, buffer_tokens=4)
+    episodes = [(task("a"), _trajectory(8)), (task("a"), _trajectory(3))]
+
+    assert shaped.score_all(episodes) == [0.5, None]
+    assert term.asked == 1
+    assert shaped.metrics() == {"judge/calls": Tally(total=2)}
 
 
 @pytest.mark.parametrize("buffer_tokens", [0, 11])
