@@ -4,7 +4,7 @@ from tests.fixtures.episodes import call
 from tests.fixtures.worlds import world
 
 from streakline.environment.live import LiveEnvironment
-from streakline.environment.replay import gold_outcomes, replay, result_key
+from streakline.environment.replay import gold_outcomes, replay, replay_turns, result_key
 from streakline.types import ToolResult
 
 CALLS = [
@@ -27,6 +27,16 @@ def test_states_of_earlier_turns_stay_as_they_were():
     first, second = replay(task, [[call("touch", file_name="a")], [call("rm", file_name="a")]])
     assert "a" in first.state["GorillaFileSystem"]["root"]["contents"]
     assert "a" not in second.state["GorillaFileSystem"]["root"]["contents"]
+
+
+def test_a_replay_runs_no_user_turn_before_it_is_asked_for(monkeypatch):
+    asked = []
+    execute = LiveEnvironment.execute
+    monkeypatch.setattr(LiveEnvironment, "execute", lambda self, item: asked.append(item) or execute(self, item))
+    turns = replay_turns(world(gold=((), (), ())), CALLS)
+    assert asked == []
+    next(turns)
+    assert asked == CALLS[0]
 
 
 def test_gold_is_executed_once_a_task():
