@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from streakline.rollout.batch import plan_prompts, plan_step
 from streakline.rollout.cached_attention import PrefixMap
 from streakline.rollout.engine import GenerationRequest
 from streakline.rollout.kv_store import LayerStore
 from streakline.rollout.rows import RowTable
-from streakline.rollout.step_plan import plan_prompts, plan_step
 
 HEADS, KV_HEADS, WIDTH = 4, 2, 8
 CPU = torch.device("cpu")

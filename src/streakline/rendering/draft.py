@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import final
 
 from streakline.types import Message, Sample, Termination, ToolResult, Trajectory, Turn
-
-
-@dataclass(slots=True)
-class _SampleDraft:
-    token_ids: list[int] = field(default_factory=list)
-    loss_mask: list[bool] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-
-    def append(self, token_ids: Sequence[int], *, trained: bool, logprobs: Sequence[float] | None = None) -> None:
-        self.token_ids.extend(token_ids)
-        self.loss_mask.extend([trained] * len(token_ids))
-        self.logprobs.extend([0.0] * len(token_ids) if logprobs is None else logprobs)
-
-    def leave_out(self, start: int, end: int) -> None:
-        self.loss_mask[start:end] = [False] * (end - start)
-        self.logprobs[start:end] = [0.0] * (end - start)
 
 
 @final
@@ -35,19 +19,14 @@ class TrajectoryDraft:
     def __init__(self, prompt_ids: Sequence[int], *, terminator_id: int, is_sampled: bool) -> None:
         self._terminator_id = terminator_id
         self._is_sampled = is_sampled
-        self._samples: list[_SampleDraft] = []
+        self._samples = [list(prompt_ids)]
         self._turns: list[Turn] = []
-        self._open_sample(prompt_ids)
+        self._logprobs: list[Sequence[float] | None] = []
 
     @property
     def token_ids(self) -> tuple[int, ...]:
         """[T] everything that the policy sees now."""
-        return tuple(self._samples[-1].token_ids)
-
-    @property
-    def num_tokens(self) -> int:
-        """Length of `token_ids`."""
-        return len(self._samples[-1].token_ids)
+        return tuple(self._samples[-1])
 
     @property
     def num_turns(self) -> int:
@@ -62,16 +41,15 @@ class TrajectoryDraft:
         A turn that was cut off gets a terminator that is not trained; returns whether it was.
         """
         sample = self._samples[-1]
-        start = len(sample.token_ids)
+        start = len(sample)
         truncated = token_ids[-1] != self._terminator_id
-        sample.append(token_ids, trained=True, logprobs=logprobs)
-        if truncated:
-            sample.append((self._terminator_id,), trained=False)
+        sample += (*token_ids, self._terminator_id) if truncated else token_ids
+        self._logprobs.append(logprobs)
         self._turns.append(
             Turn(
                 sample=len(self._samples) - 1,
                 start=start,
-                end=len(sample.token_ids),
+                end=len(sample),
                 message=message,
                 truncated=truncated,
                 user_turn=user_turn,
@@ -89,7 +67,7 @@ class TrajectoryDraft:
 
     def extend(self, token_ids: Sequence[int]) -> None:
         """Append injected text."""
-        self._samples[-1].append(token_ids, trained=False)
+        self._samples[-1].extend(token_ids)
 
     def continue_from(self, prompt_ids: tuple[int, ...]) -> int:
         """Go on from a prompt that was rendered anew: a new sample, unless it extends the present one.
@@ -100,7 +78,7 @@ class TrajectoryDraft:
         if prompt_ids[: len(present)] == present:
             self.extend(prompt_ids[len(present) :])
             return len(prompt_ids) - len(present)
-        self._open_sample(prompt_ids)
+        self._samples.append(list(prompt_ids))
         return len(prompt_ids)
 
     def finish(
@@ -120,29 +98,30 @@ class TrajectoryDraft:
         """
         # A prompt that no turn followed, because it left no room or the engine failed, is nothing to train on.
         used = 1 + max((turn.sample for turn in self._turns), default=0)
-        untrained = [turn for turn in self._turns if train_last_sample_only and turn.sample < used - 1]
-        for turn in untrained:
-            self._samples[turn.sample].leave_out(turn.start, turn.end)
+        first_trained = used - 1 if train_last_sample_only else 0
         return Trajectory(
             task_id=task_id,
-            samples=tuple(self._record(sample) for sample in self._samples[:used]),
+            samples=tuple(self._record(index, trained=index >= first_trained) for index in range(used)),
             turns=tuple(self._turns),
             termination=termination,
             terminator_id=self._terminator_id,
             group_member=group_member,
             messages=tuple(messages),
-            untrained_turns=len(untrained),
+            untrained_turns=sum(turn.sample < first_trained for turn in self._turns),
             weight_version=weight_version,
             detail=detail,
         )
 
-    def _open_sample(self, prompt_ids: Sequence[int]) -> None:
-        self._samples.append(_SampleDraft())
-        self.extend(prompt_ids)
-
-    def _record(self, sample: _SampleDraft) -> Sample:
+    def _record(self, index: int, *, trained: bool) -> Sample:
+        token_ids = self._samples[index]
+        loss_mask, logprobs = [False] * len(token_ids), [0.0] * len(token_ids)
+        for turn, sampled in zip(self._turns, self._logprobs, strict=True):
+            if trained and turn.sample == index:
+                end = turn.end - turn.truncated
+                loss_mask[turn.start : end] = [True] * (end - turn.start)
+                logprobs[turn.start : end] = sampled or logprobs[turn.start : end]
         return Sample(
-            token_ids=tuple(sample.token_ids),
-            loss_mask=tuple(sample.loss_mask),
-            logprobs_engine=tuple(sample.logprobs) if self._is_sampled else (),
+            token_ids=tuple(token_ids),
+            loss_mask=tuple(loss_mask),
+            logprobs_engine=tuple(logprobs) if self._is_sampled else (),
         )

@@ -39,7 +39,6 @@ class GuardedEncoder:
         self._backend: Tokenizer = Tokenizer.from_str(self._serialized)
         self._backend.no_truncation()
         self._backend.no_padding()
-        self._plain: Tokenizer | None = None
         added = {token.content: (token_id, token) for token_id, token in tokenizer.added_tokens_decoder.items()}
         structural = [
             content
@@ -133,22 +132,22 @@ class GuardedEncoder:
         return ids
 
     def _encode_plain(self, text: str) -> list[int]:
-        ids: list[int] = self._plain_backend().encode(text, add_special_tokens=False).ids
+        ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
         if self._ids.isdisjoint(ids):
             return ids
         # A model whose own vocabulary holds the token as a word: single characters can't spell it.
-        return [i for char in text for i in self._plain_backend().encode(char, add_special_tokens=False).ids]
+        return [i for char in text for i in self._plain.encode(char, add_special_tokens=False).ids]
 
-    def _plain_backend(self) -> Tokenizer:
+    @cached_property
+    def _plain(self) -> Tokenizer:
         # Made on first need: most runs never meet such a text, and a copy of a large vocabulary takes a second.
-        if self._plain is None:
-            state = json.loads(self._serialized)
-            for token in state["added_tokens"]:
-                token["special"] = token["content"] in self.token_ids
-            state["truncation"] = state["padding"] = None
-            self._plain = Tokenizer.from_str(json.dumps(state))
-            self._plain.encode_special_tokens = True
-        return self._plain
+        state = json.loads(self._serialized)
+        for token in state["added_tokens"]:
+            token["special"] = token["content"] in self.token_ids
+        state["truncation"] = state["padding"] = None
+        plain = Tokenizer.from_str(json.dumps(state))
+        plain.encode_special_tokens = True
+        return plain
 
 
 def map_texts(value: JSON, change: Callable[[str], str]) -> JSON:

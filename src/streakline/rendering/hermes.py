@@ -134,10 +134,10 @@ class _Scan:
     def _read_call(self, start: int, end: int) -> int:
         # Decoding finds the end of the JSON by itself, so that a string inside it may spell any of the markers.
         try:
-            value, after = _decode(self.text, end)
+            value, after = _DECODER.raw_decode(self.text, _after_space(self.text, end))
         except (ValueError, RecursionError) as error:
             return self._reject_block(start, end, _reason(error, end))
-        close = _SPACE.match(self.text, after).end()  # type: ignore[union-attr]  # it matches the empty text too
+        close = _after_space(self.text, after)
         if not self.text.startswith(CALL_CLOSE, close):
             return self._reject_block(start, after, "text after the JSON object")
         close += len(CALL_CLOSE)
@@ -150,11 +150,9 @@ class _Scan:
 
     def _reject_block(self, start: int, end: int, reason: str) -> int:
         marker = _MARKER.search(self.text, end)
-        if marker is None:
-            return self._reject(start, len(self.text), f"no closing {CALL_CLOSE}")
-        if marker.group() == CALL_CLOSE:
+        if marker is not None and marker.group() == CALL_CLOSE:
             return self._reject(start, marker.end(), reason)
-        return self._reject(start, marker.start(), f"no closing {CALL_CLOSE}")
+        return self._reject(start, marker.start() if marker else len(self.text), f"no closing {CALL_CLOSE}")
 
     def _leave_gap(self) -> None:
         # What stood around a part that is taken out must not join up, least of all to a marker.
@@ -172,17 +170,15 @@ def _reason(error: ValueError | RecursionError, start: int) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
+def _after_space(text: str, position: int) -> int:
+    return _SPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches the empty text too
+
+
 def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
-
-
-def _decode(text: str, position: int) -> tuple[JSON, int]:
-    start = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches the empty text too
-    value, end = _DECODER.raw_decode(text, start)
-    return value, end
 
 
 def _to_call(value: JSON) -> ToolCall:
@@ -208,10 +204,8 @@ def _to_call(value: JSON) -> ToolCall:
 
 def _decode_again(arguments: str) -> JSON:
     # Models trained on OpenAI's wire format write the object as a string.
-    if not arguments.strip():
-        return {}
     try:
-        value: JSON = _DECODER.decode(arguments)
+        value: JSON = _DECODER.decode(arguments) if arguments.strip() else {}
     except json.JSONDecodeError:
-        raise ValueError("expected `arguments` to be an object") from None
+        return arguments
     return value

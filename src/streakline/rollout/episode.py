@@ -184,7 +184,7 @@ class Episode:
         """Show the policy new messages, unless they leave it no room: then they are not part of the sample."""
         if self._renderer.extends(messages):
             injected = self._renderer.extension(messages, new_tools=new_tools, close_thinking=self._closes_thinking)
-            if self._is_out_of_room(self._draft.num_tokens + len(injected), overflow):
+            if self._is_out_of_room(len(self._draft.token_ids) + len(injected), overflow):
                 return None
             self._draft.extend(injected)
             self.injected_tokens += len(injected)
@@ -198,13 +198,14 @@ class Episode:
         return self._request(overflow)
 
     def _request(self, overflow: Termination) -> GenerationRequest | None:
-        length = self._draft.num_tokens
+        prompt = self._draft.token_ids
+        length = len(prompt)
         if self._is_out_of_room(length, overflow):
             return None
         # One token is kept for the terminator of a turn that is cut off.
         limit = min(self._sampling.max_new_tokens, self._sampling.max_tokens - length - 1)
         return GenerationRequest(
-            prompt_ids=self._draft.token_ids,
+            prompt_ids=prompt,
             seed=self._seed_of_turn(self._draft.num_turns),
             max_new_tokens=limit,
             min_new_tokens=0 if self._draft.num_turns else min(self._sampling.min_new_tokens, limit),

@@ -36,18 +36,14 @@ class SamplingPolicy:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        most = self.max_new_tokens
         checks = (
             ("temperature", "positive", self.temperature, self.temperature > 0),
             ("top_p", "in (0, 1]", self.top_p, 0 < self.top_p <= 1),
             ("top_k", "at least 0", self.top_k, self.top_k >= 0),
-            ("max_new_tokens", "at least 1", self.max_new_tokens, self.max_new_tokens >= 1),
+            ("max_new_tokens", "at least 1", most, most >= 1),
             ("max_tokens", "at least 1", self.max_tokens, self.max_tokens >= 1),
-            (
-                "min_new_tokens",
-                f"in [0, max_new_tokens={self.max_new_tokens}]",
-                self.min_new_tokens,
-                0 <= self.min_new_tokens <= self.max_new_tokens,
-            ),
+            ("min_new_tokens", f"in [0, max_new_tokens={most}]", self.min_new_tokens, 0 <= self.min_new_tokens <= most),
         )
         for name, expected, value, ok in checks:
             if not ok:
@@ -68,15 +64,11 @@ class SamplingPolicy:
             ConfigError: If `top_p` or `top_k` truncates the distribution, or `greedy` is set. (What `min_new_tokens`
                 bars is barred in the update too.)
         """
-        truncating = (
-            ("top_p", "1", self.top_p, self.top_p < 1),
-            ("top_k", "0", self.top_k, self.top_k > 0),
-            ("greedy", "False", self.greedy, self.greedy),
-        )
-        for name, expected, value, biased in truncating:
-            if biased:
+        for name, unbiased in (("top_p", 1), ("top_k", 0), ("greedy", False)):
+            value = asdict(self)[name]
+            if value != unbiased:
                 raise ConfigError(
-                    f"Expected `{name}` to be {expected} for training rollouts (else importance ratios are biased), "
+                    f"Expected `{name}` to be {unbiased} for training rollouts (else importance ratios are biased), "
                     f"but got {value}"
                 )
 

@@ -1,7 +1,6 @@
 """ToolWorld: seeded, templated tasks over the benchmark's real simulators, and demonstrations of them."""
 
-from streakline.tasks.toolworld.demonstrations import Demonstration, demonstrate
-from streakline.tasks.toolworld.habits import HABITS
+from streakline.tasks.toolworld.demonstrations import HABITS, Demonstration, demonstrate
 from streakline.tasks.toolworld.requests import KINDS
 from streakline.tasks.toolworld.task_set import ToolWorldTaskSet
 

@@ -75,21 +75,16 @@ class ToolWorldTaskSet(TaskSet):
         self._user_turns = tuple(sorted(set(user_turns)))
         self._distractors: Distractors = _DISTRACTORS[schema] if distractors is None else distractors
         self._kinds = self._select_kinds(kinds)
-        # `dictated_share` is an option of the tasks in tools/base_tasks, whose ids are made in the same way.
-        defaults: dict[str, JSON] = {
-            "kinds": None,
-            "levels": [1, 2, 3, 4],
-            "user_turns": [1, 2],
-            "distractors": _DISTRACTORS[schema],
-            "dictated_share": 0.0,
-        }
         options: dict[str, JSON] = {
-            **defaults,
             "kinds": None if kinds is None else [*sorted(set(kinds))],
             "levels": [*self._levels],
             "user_turns": [*self._user_turns],
             "distractors": self._distractors,
+            # An option of the tasks in tools/base_tasks, whose ids are made in the same way.
+            "dictated_share": 0.0,
         }
+        usual: dict[str, JSON] = {"kinds": None, "levels": [1, 2, 3, 4], "user_turns": [1, 2]}
+        defaults = {**options, **usual, "distractors": _DISTRACTORS[schema]}
         self._prefix = f"toolworld/{split}/{schema}/{seed}/{options_folder(options, defaults=defaults)}"
 
     def __len__(self) -> int:
