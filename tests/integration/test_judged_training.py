@@ -138,7 +138,7 @@ def assert_same(found, expected):
 FAILURES = (
     Answer(status=429, headers={"Retry-After": "0.001"}),
     Answer(status=500),
-    Answer(delay_s=0.3),
+    Answer(delay_s=0.9),
     Answer(content="Five of five!"),
     Answer(content='{"reason": "goo', finish_reason="length"),
 )
@@ -154,7 +154,7 @@ def test_with_three_failures_in_ten_no_reward_is_wrong_and_training_goes_on(serv
 
     server.script = script
     seen = Groups()
-    limits = Limits(concurrency=8, timeout_s=0.15, attempts=3, backoff_s=0.001, max_backoff_s=0.01, patience_s=60.0)
+    limits = Limits(concurrency=8, timeout_s=0.5, attempts=3, backoff_s=0.001, max_backoff_s=0.01, patience_s=60.0)
 
     record = train(seen, judge={"limits": limits})
 
@@ -228,7 +228,7 @@ def test_an_outage_changes_nothing_and_nothing_is_paid_twice(at, then, server, t
 
 
 def test_an_outage_in_validation_loses_no_training(server, train, last, unbroken):
-    with pytest.raises(JudgeOutageError):
+    with pytest.raises(JudgeOutageError, match="with `--ckpt_path last`"):
         train(BreakValidation(server), limit_val_batches=1.0)
     server.script = sound
 

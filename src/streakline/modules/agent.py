@@ -41,6 +41,7 @@ RENDERING, SAMPLING, EPISODE, HELD_OUT = RenderingPolicy(), SamplingPolicy(), Ep
 EngineFactory: TypeAlias = Callable[[PreTrainedModel | PeftModel, Sequence[int]], RolloutEngine]
 """Makes an engine from the policy's model and the tokens that end an assistant turn."""
 
+_GO_ON = "to go on from the last step, repeat the command with `--ckpt_path last`"
 _ASK_AGAIN = "repeat the command when it is back: what it has judged is kept"
 _STATE_KEY = "streakline"
 _EPISODE_METRICS = frozenset({"turns", "calls", "failed_calls", "closed_thinking", "tokens"})
@@ -241,12 +242,12 @@ class AgentModule(LightningModule, ABC):
             )
 
         with self.acting():
-            self._held_out_rollouts.update(self.judged(run, then=_ASK_AGAIN))
+            self._held_out_rollouts.update(self.judged(run))
 
-    def judged(self, work: Callable[[], list[Group]], *, then: str) -> list[Group]:
+    def judged(self, work: Callable[[], list[Group]]) -> list[Group]:
         """Do what may need a judge: where one is out, the run is saved and ends, on all processes."""
         try:
-            return all_or_none(work, then=then)
+            return all_or_none(work, then=_GO_ON if self.trainer.state.fn == "fit" else _ASK_AGAIN)
         except JudgeOutageError:
             save_broken_step(self)
             raise

@@ -41,7 +41,6 @@ from streakline.rollout.hf_engine import HFEngine
 from streakline.rollout.sampling import SamplingPolicy
 from streakline.types import Group, Task, TrainingBatch
 
-_GO_ON = "to go on from the last step, repeat the command with `--ckpt_path last`"
 _GRPO = GRPOConfig()  # frozen, so that sharing it is safe
 
 
@@ -200,7 +199,7 @@ class GRPOModule(AgentModule):
         ledger.add("tool", loop.last_timing.tool_seconds)
         self._generated_tokens = loop.last_timing.generated_tokens
         with ledger.measure("reward"):
-            groups = self.judged(lambda: score_groups(tasks, episodes, reward=self.reward), then=_GO_ON)
+            groups = self.judged(lambda: score_groups(tasks, episodes, reward=self.reward))
         self.rollout_step += 1
         self._rollout_metrics.update(groups)
         self._tier_metrics.update(groups)

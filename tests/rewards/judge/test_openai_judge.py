@@ -52,7 +52,7 @@ def test_answers_get_their_own_score_whatever_the_order_of_the_replies(server, j
 
 
 def test_no_more_requests_run_at_once_than_allowed(server, tmp_path):
-    server.script = lambda request, number: Answer(delay_s=0.01)
+    server.script = lambda request, number: Answer(delay_s=0.05)
     judge = judge_at(server.url, tmp_path / "judge.sqlite", limits=Limits(concurrency=3))
 
     judge.judge_all(cases(12))
@@ -96,7 +96,7 @@ FAILURES = {
     "busy for a while": Answer(status=429, headers={"Retry-After": "0.005"}),
     "broken": Answer(status=500),
     "down": Answer(status=503, body=b"<html>down</html>"),
-    "slow": Answer(delay_s=0.4),
+    "slow": Answer(delay_s=0.9),
     "no JSON": Answer(content="I would say 5."),
     "no verdict": Answer(content='{"reason": "good"}'),
     "half a verdict": Answer(content='{"reason": "good", "sco'),
@@ -115,7 +115,8 @@ FAILURES = {
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_is_met_by_another_attempt(server, tmp_path, failure):
     server.script = lambda request, number: FAILURES[failure] if number == 0 else Answer(score=4)
-    judge = judge_at(server.url, tmp_path / "judge.sqlite", limits=Limits(timeout_s=0.2, backoff_s=0.001))
+    limits = Limits(timeout_s=0.4 if failure == "slow" else 10.0, backoff_s=0.001)
+    judge = judge_at(server.url, tmp_path / "judge.sqlite", limits=limits)
 
     (judgment,) = judge.judge_all([case()])
 
@@ -126,7 +127,8 @@ def test_a_failure_is_met_by_another_attempt(server, tmp_path, failure):
 def test_what_fails_for_good_is_unscored_while_others_are_scored(server, tmp_path, failure):
     bad = FAILURES[failure]
     server.script = lambda request, number: bad if "Do 1." in data_of(request) else Answer(score=5)
-    limits = Limits(timeout_s=0.2, attempts=2, backoff_s=0.001, max_backoff_s=0.002, patience_s=0.1)
+    timeout_s = 0.4 if failure == "slow" else 10.0
+    limits = Limits(timeout_s=timeout_s, attempts=2, backoff_s=0.001, max_backoff_s=0.002, patience_s=0.1)
 
     judgments = judge_at(server.url, tmp_path / "judge.sqlite", limits=limits).judge_all(cases(3))
 
