@@ -15,6 +15,7 @@ from streakline.evaluation.bfcl_parity_mutants import mutants
 from streakline.rendering.hermes import parse_assistant
 from streakline.rewards.bfcl import grade
 from streakline.rewards.bfcl.grade import BFCLGrade
+from streakline.rewards.bfcl.official import OfficialBFCL
 from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.tasks.bfcl_source import CATEGORIES, MULTI_TURN, WITHOUT_ANSWERS
 from streakline.tasks.exclusions import bfcl_exclusions
@@ -179,7 +180,9 @@ def test_odd_arguments_get_a_verdict(category, odd):
     unknown = ToolCall(name="unknown", arguments={1: ODD[odd]})
     steps = [[[*calls, unknown]], *[[]] * (len(task.requests) - 1)]
     assert set(scores(task, steps)) <= {0.0, 1.0}
-    assert scores(task, steps)[0] == (1.0 if category == "live_relevance" else 0.0)
+    expected = 1.0 if category == "live_relevance" else 0.0
+    assert scores(task, steps)[0] == expected
+    assert OfficialBFCL().score(task, episode(task, steps)) == expected
 
 
 VALUES = st.recursive(

@@ -15,7 +15,8 @@ import itertools
 import json
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from types import ModuleType, SimpleNamespace
 
@@ -23,7 +24,7 @@ from streakline.environment.clock import frozen_clock, parse_clock
 from streakline.environment.live import call_fault
 from streakline.environment.simulators import INSTALL_COMMAND, bfcl_folder, tool_functions
 from streakline.errors import MissingDependencyError
-from streakline.types import JSON, Task, ToolCall
+from streakline.types import JSON, Task, ToolCall, ToolSchema
 
 _MODEL_TABLE = "bfcl_eval.constants.model_config"
 _AST_CHECKER = "bfcl_eval.eval_checker.ast_eval.ast_checker"
@@ -50,8 +51,8 @@ def check_single_turn(
     {parameter: [values]}}`; the category decides how many calls there are and whether their order matters.
     """
     checker, languages = _ast_checker()
-    output = [{call.name: dict(call.arguments)} for call in calls]
     try:
+        output = [{call.name: dict(call.arguments)} for call in calls]
         verdict = checker(list(functions), output, list(accepted), languages[language.upper()], category, "streakline")
     except Exception:  # upstream has no answer for some malformed values, which are thereby wrong
         return False
@@ -71,30 +72,38 @@ def check_sources(task: Task, answers: Sequence[list[list[list[str]]]], *, as_re
     """
     for name in task.simulators:
         tool_functions(name)  # gives the simulators' modules their frozen clock before upstream imports them
-    checker, worlds = _multi_turn_checker()
-    model = f"streakline_{next(_numbers)}_"
+    checker, names = _multi_turn_checker()
     entry = {
         "id": task.id.rpartition("/")[2],
         "initial_config": dict(task.initial_state),
         "involved_classes": list(task.simulators),
     }
     gold = [[_source(call) for step in user_turn for call in step] for user_turn in task.gold]
-    verdicts = []
-    plain = worlds["json"]
+
+    def is_valid(source: list[list[list[str]]], model: str) -> bool:
+        try:
+            return bool(checker(source, gold, entry, task.kind, model)["valid"])
+        except Exception:  # such as a directory copied into itself, whose comparison never ends
+            return False
+
+    with frozen_clock(parse_clock(task.clock)), _worlds_apart(names, as_read=as_read) as model:
+        return [is_valid(source, model) for source in answers]
+
+
+@contextmanager
+def _worlds_apart(names: dict[str, object], *, as_read: bool) -> Iterator[str]:
+    """Give a model's name of its own, whose worlds leave upstream's globals afterwards."""
+    model = f"streakline_{next(_numbers)}_"
+    plain = names["json"]
     try:
         if as_read:  # upstream falls back on `repr` for what is no JSON, such as numbers of arbitrary precision
-            worlds["json"] = SimpleNamespace(dumps=partial(json.dumps, default=str))
-        for source in answers:
-            try:
-                with frozen_clock(parse_clock(task.clock)):
-                    verdicts.append(bool(checker(source, gold, entry, task.kind, model)["valid"]))
-            except Exception:  # such as a directory copied into itself, whose comparison never ends
-                verdicts.append(False)
+            names["json"] = SimpleNamespace(dumps=partial(json.dumps, default=str))
+        yield model
     finally:
-        worlds["json"] = plain
-        for name in [name for name in worlds if name.startswith(model)]:
-            del worlds[name]
-    return verdicts
+        if as_read:
+            names["json"] = plain
+        for name in [name for name in list(names) if name.startswith(model)]:
+            del names[name]
 
 
 def rebuilt_source(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) -> list[list[list[str]]]:
@@ -106,9 +115,16 @@ def rebuilt_source(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) ->
     for index, user_turn in enumerate(steps):
         visible = task.visible_tools(index)
         source.append(
-            [[_NO_TOOL if call_fault(call, visible=visible) else _source(call) for call in step] for step in user_turn]
+            [[_NO_TOOL if _is_refused(call, visible) else _source(call) for call in step] for step in user_turn]
         )
     return source
+
+
+def _is_refused(call: ToolCall, visible: Mapping[str, ToolSchema]) -> bool:
+    try:
+        return bool(call_fault(call, visible=visible))
+    except (RecursionError, ValueError):  # too deep to go through, or an integer too long to write out
+        return True
 
 
 def _source(call: ToolCall) -> str:
@@ -118,7 +134,7 @@ def _source(call: ToolCall) -> str:
     """
     try:
         arguments = repr(dict(call.arguments)).replace("(", "\\x28")
-    except RecursionError:
+    except (RecursionError, ValueError):  # see `_is_refused`
         return _NO_TOOL
     return f"{call.name}(**{arguments})"
 
@@ -160,7 +176,7 @@ def _private_copy(name: str) -> ModuleType:
 
 @cache
 def _multi_turn_checker() -> tuple[Callable[..., dict[str, object]], dict[str, object]]:
-    """The checker, and the globals in which it keeps its worlds."""
+    """The checker, and the globals of the module in which it keeps its worlds."""
     checker = importlib.import_module(f"{_MULTI_TURN}.multi_turn_checker")
     worlds = importlib.import_module(f"{_MULTI_TURN}.multi_turn_utils")
     return vars(checker)["multi_turn_checker"], vars(worlds)
