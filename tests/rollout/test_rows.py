@@ -31,10 +31,9 @@ def stored(slab: KVSlab, num_slots: int) -> list[float]:
 
 def write(slab: KVSlab, slots, marks) -> None:
     kv = torch.tensor(marks, dtype=torch.float32)[:, None, None]
-    slab.reserve(kv, kv, slots=max(slots, default=-1) + 1, capacity=1)
-    slab.write(
-        kv, kv, slots=torch.tensor(slots, dtype=torch.int64), positions=torch.zeros(len(marks), dtype=torch.int64)
-    )
+    first = torch.zeros(len(marks), dtype=torch.int64)
+    size = (max(slots, default=-1) + 1, 1)
+    slab.write(kv, kv, slots=torch.tensor(slots, dtype=torch.int64), positions=first, size=size)
 
 
 @given(st.data())

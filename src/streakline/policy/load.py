@@ -8,9 +8,9 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import cast
 
 import peft
-import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
@@ -35,12 +35,9 @@ def load_policy(config: PolicyConfig) -> PreTrainedModel | peft.PeftModel:
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     _freeze(model, config.freeze or [])
-    if config.lora is not None:
-        adapted = _add_lora(model, config.lora)
-        adapted.train()
-        return adapted
-    model.train()
-    return model
+    policy = model if config.lora is None else _add_lora(model, config.lora)
+    policy.train()
+    return policy
 
 
 def _initialise(config: PolicyConfig) -> PreTrainedModel:
@@ -59,7 +56,7 @@ def _initialise(config: PolicyConfig) -> PreTrainedModel:
 
 def _build(architecture: PreTrainedConfig, config: PolicyConfig) -> PreTrainedModel:
     model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-        architecture, dtype=_torch_dtype(config), attn_implementation=config.attn_implementation
+        architecture, dtype=config.dtype, attn_implementation=config.attn_implementation
     )
     return model
 
@@ -70,7 +67,7 @@ def _read_checkpoint(config: PolicyConfig) -> PreTrainedModel:
         with _quiet_load_report():
             loaded: tuple[PreTrainedModel, Mapping[str, set[object]]] = AutoModelForCausalLM.from_pretrained(
                 source,
-                dtype=_torch_dtype(config),
+                dtype=config.dtype,
                 attn_implementation=config.attn_implementation,
                 gguf_file=config.gguf_file,
                 local_files_only=is_local,
@@ -147,13 +144,7 @@ def _add_lora(model: PreTrainedModel, lora: LoraConfig) -> peft.PeftModel:
         )
     except ValueError as error:
         raise ConfigError(f"Expected `lora` to fit the model, but got: {first_line(error)}") from error
-    if not isinstance(adapted, peft.PeftModel):
-        raise ConfigError(f"Expected PEFT to return a plain adapter model, but got {type(adapted).__name__}")
-    return adapted
-
-
-def _torch_dtype(config: PolicyConfig) -> torch.dtype:
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[config.dtype]
+    return cast("peft.PeftModel", adapted)
 
 
 def _unreadable(name: str, *, is_local: bool, error: Exception) -> DataError:

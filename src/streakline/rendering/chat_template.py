@@ -51,10 +51,7 @@ class ChatTemplateRenderer(Renderer):
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> None:
         super().__init__(tokenizer, policy)
-        variables: dict[str, JSON] = {}
-        if policy.enable_thinking is not None:
-            variables["enable_thinking"] = policy.enable_thinking
-        self._template = ChatTemplate(tokenizer, variables=variables)
+        self._template = ChatTemplate(tokenizer, variables=policy.template_variables)
         self.encoder = GuardedEncoder(tokenizer, template=self._template.source)
         self._texts = TurnTexts(self._template, self.encoder)
         self.terminator_id = self.encoder.token_ids[self._texts.terminator]

@@ -140,16 +140,10 @@ class _EscapingTokenizer:
         self._tokenizer = tokenizer
         self._encoder = encoder
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+    def encode(self, text: str, **_: object) -> list[int]:
         return self._encoder.encode(text)
 
-    def decode(
-        self,
-        token_ids: Sequence[int],
-        *,
-        skip_special_tokens: bool = False,
-        clean_up_tokenization_spaces: bool = False,
-    ) -> str:
+    def decode(self, token_ids: Sequence[int], **_: object) -> str:
         return self._encoder.decode(token_ids)
 
     def convert_tokens_to_ids(self, tokens: str) -> int | None:
@@ -175,7 +169,6 @@ def _create(
 
 
 def _config(tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> RendererConfig:
-    from pydantic import ValidationError
     from renderers import config_from_name
     from renderers.base import MODEL_RENDERER_MAP
 
@@ -186,12 +179,10 @@ def _config(tokenizer: PreTrainedTokenizerFast, policy: RenderingPolicy) -> Rend
             f"one of {sorted(set(MODEL_RENDERER_MAP.values()))}"
         )
     # Whether earlier thinking stays is decided here and in the history, so the library may always go on.
-    options: dict[str, JSON] = {"thinking_retention": "all"}
-    if policy.enable_thinking is not None:
-        options["enable_thinking"] = policy.enable_thinking
+    options: dict[str, JSON] = {"thinking_retention": "all", **policy.template_variables}
     try:
         return type(config_from_name(name))(**options)
-    except (ValueError, ValidationError) as error:
+    except ValueError as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"Expected `family` {name!r} to take {sorted(options)}, but got: {reason}") from error
 

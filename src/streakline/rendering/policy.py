@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from streakline.errors import ConfigError
+from streakline.types import JSON
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,11 @@ class RenderingPolicy:
         """Refuse choices that contradict each other."""
         if self.use_family_renderer and self.template == "context":
             raise ConfigError("Expected `template` to be 'native' with `use_family_renderer`, but got 'context'")
+
+    @property
+    def template_variables(self) -> dict[str, JSON]:
+        """What a chat template is given by name."""
+        return {} if self.enable_thinking is None else {"enable_thinking": self.enable_thinking}
 
     def digest(self) -> str:
         """Identity of the choices: SHA-256 of their canonical JSON, as 64 hexadecimal digits."""

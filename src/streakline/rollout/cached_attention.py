@@ -76,10 +76,8 @@ class PrefixMap:
         if window is None and group in self._biases:
             return self._biases[group]
         trunk = torch.arange(self.longest, device=positions.device)
-        allowed = trunk < self.lengths[:, None]
-        if window is not None:
-            allowed &= positions[:, None] - trunk < window
-        bias = _bias(allowed)[self.rows_of_slots].repeat_interleave(group, dim=1)[:, None]
+        distance = torch.where(trunk < self.lengths[:, None], positions[:, None] - trunk, -1)
+        bias = _bias(distance, window)[self.rows_of_slots].repeat_interleave(group, dim=1)[:, None]
         if window is None:
             self._biases[group] = bias
         return bias
@@ -109,8 +107,8 @@ class DecodeBlock:
     ) -> torch.Tensor:
         """Attend from every row at once; a row without a token is computed too and dropped."""
         num_rows = len(self.slots)
-        layer.tails.reserve(key, value, slots=num_rows, capacity=self.longest)
-        layer.tails.write(key, value, slots=self.rows, positions=self.slots[self.rows])
+        size = (num_rows, self.longest)
+        layer.tails.write(key, value, slots=self.rows, positions=self.slots[self.rows], size=size)
         keys, values = layer.tails.leading(num_rows, self.longest)
         is_whole = len(self.rows) == num_rows
         queries = query if is_whole else query.new_zeros(num_rows, *query.shape[1:]).index_copy_(0, self.rows, query)
@@ -126,8 +124,7 @@ class DecodeBlock:
         """[R, 1, 1, longest]."""
         if window not in self._biases:
             distance = self.slots[:, None] - torch.arange(self.longest, device=self.slots.device)
-            allowed = distance >= 0 if window is None else (distance >= 0) & (distance < window)
-            self._biases[window] = _bias(allowed)[:, None, None]
+            self._biases[window] = _bias(distance, window)[:, None, None]
         return self._biases[window]
 
 
@@ -164,8 +161,8 @@ class ChunkBlock:
         kv_heads = key.shape[1]
         steps = self.starts[:, None] + torch.arange(width, device=query.device)
         slots = self.rows[:, None].expand(-1, width).flatten()[self.unpadded]
-        layer.tails.reserve(key, value, slots=self.num_rows, capacity=self.longest)
-        layer.tails.write(key, value, slots=slots, positions=steps.flatten()[self.unpadded])
+        positions = steps.flatten()[self.unpadded]
+        layer.tails.write(key, value, slots=slots, positions=positions, size=(self.num_rows, self.longest))
         # [C, Q, heads, d] -> [C, kv_heads, g * Q, d]
         grouped = (
             query[self.padded]
@@ -189,11 +186,10 @@ class ChunkBlock:
             trunk = torch.arange(self.longest_prefix, device=device)
             in_tail = steps[:, :, None] - torch.arange(self.longest, device=device)
             in_trunk = (self.prefix_lengths[:, None] + steps)[:, :, None] - trunk
-            seen = (trunk < self.prefix_lengths[:, None])[:, None].expand_as(in_trunk)
-            self._kept[window, group] = (
-                _grouped_bias(in_tail >= 0, in_tail, group, window),
-                _grouped_bias(seen, in_trunk, group, window),
-            )
+            in_trunk = torch.where((trunk < self.prefix_lengths[:, None])[:, None], in_trunk, -1)
+            tail, prefix = (_bias(distance, window)[:, None, None] for distance in (in_tail, in_trunk))
+            shape = (-1, -1, group, -1, -1)
+            self._kept[window, group] = (tail.expand(shape).flatten(2, 3), prefix.expand(shape).flatten(2, 3))
         return self._kept[window, group]
 
 
@@ -215,19 +211,18 @@ class PromptBlock:
         """Attend causally within each prompt; padding stands on the right, where no token looks."""
         num_prompts, width = self.padded.shape
         steps = torch.arange(width, device=query.device)
-        layer.trunks.reserve(key, value, slots=self.num_slots, capacity=width)
         layer.trunks.write(
             key,
             value,
             slots=self.trunks[:, None].expand(-1, width).flatten()[self.unpadded],
             positions=steps.repeat(num_prompts)[self.unpadded],
+            size=(self.num_slots, width),
         )
-        distance = steps[:, None] - steps
         attended = functional.scaled_dot_product_attention(
             query[self.padded].transpose(1, 2),
             key[self.padded].transpose(1, 2),
             value[self.padded].transpose(1, 2),
-            attn_mask=None if window is None else (distance >= 0) & (distance < window),
+            attn_mask=None if window is None else _allowed(steps[:, None] - steps, window),
             is_causal=window is None,
             scale=1.0,
             enable_gqa=query.shape[1] != key.shape[1],
@@ -301,14 +296,13 @@ def _merged(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     return torch.lerp(second, first, torch.sigmoid(first[..., -1:] - second[..., -1:]))
 
 
-def _bias(allowed: torch.Tensor) -> torch.Tensor:
-    return torch.where(allowed, 0.0, _MASKED)
+def _allowed(distance: torch.Tensor, window: int | None) -> torch.Tensor:
+    """Where a query may look, by how far each key stands before it; negative = it is not to be seen."""
+    return distance >= 0 if window is None else (distance >= 0) & (distance < window)
 
 
-def _grouped_bias(seen: torch.Tensor, distance: torch.Tensor, group: int, window: int | None) -> torch.Tensor:
-    """[C, Q, keys] what is seen -> [C, 1, g * Q, keys] what is added to the scores."""
-    allowed = seen if window is None else seen & (distance < window)
-    return _bias(allowed)[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
+def _bias(distance: torch.Tensor, window: int | None) -> torch.Tensor:
+    return torch.where(_allowed(distance, window), 0.0, _MASKED)
 
 
 def _attention(

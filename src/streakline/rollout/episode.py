@@ -94,7 +94,7 @@ class Episode:
         self._tools = list(opening_tools(task, mode=config.mode))
         self._draft = TrajectoryDraft(prompt_ids, terminator_id=renderer.terminator_id, is_sampled=True)
         self._calls = CallRunner(
-            make_environment,
+            make_environment=make_environment,
             encoder=renderer.encoder,
             max_invalid_calls=config.max_invalid_calls,
             max_repeated_calls=config.max_repeated_calls,

@@ -19,23 +19,25 @@ class KVSlab:
     """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, grown by doubling."""
 
     def __init__(self) -> None:
-        # Replaced at the first `reserve`; an empty tensor spares every reader a check for None.
+        # Replaced at the first `write`; an empty tensor spares every reader a check for None.
         self._keys = torch.empty(0, 0, 0, 0)
         self._values = torch.empty(0, 0, 0, 0)
 
-    def reserve(self, keys: torch.Tensor, values: torch.Tensor, *, slots: int, capacity: int) -> None:
-        """Make room for `slots` slots of `capacity` positions; type and shape are those of what is to be written."""
-        if slots > self._keys.shape[0] or capacity > self._keys.shape[2]:
-            slots = _grown(self._keys.shape[0], slots)
-            capacity = _grown(self._keys.shape[2], max(capacity, _LEAST_CAPACITY))
-            self._keys = _enlarged(self._keys, like=keys, slots=slots, capacity=capacity)
-            self._values = _enlarged(self._values, like=values, slots=slots, capacity=capacity)
-
-    def write(self, keys: torch.Tensor, values: torch.Tensor, *, slots: torch.Tensor, positions: torch.Tensor) -> None:
+    def write(
+        self,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        *,
+        slots: torch.Tensor,
+        positions: torch.Tensor,
+        size: tuple[int, int],
+    ) -> None:
         """Store the keys [N, kv_heads, head_dim] and values [N, kv_heads, value_dim] of N tokens.
 
-        `slots` [N] int64 holds the slot of each token, `positions` [N] int64 its position there.
+        `slots` [N] int64 holds the slot of each token, `positions` [N] int64 its position there. Room is made for
+        `size` = (slots, positions of each); type and shape are those of what is written.
         """
+        self._reserve(keys, values, *size)
         _, heads, capacity, _ = self._keys.shape
         # One flat row copy: indexing two dimensions around a slice is an order of magnitude slower on CPU.
         lane = slots[:, None] * heads + torch.arange(heads, device=slots.device)
@@ -57,6 +59,13 @@ class KVSlab:
     def gather(self, slots: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Copy some slots: keys [n, kv_heads, length, head_dim], and values likewise."""
         return self._keys[:, :, :length][slots], self._values[:, :, :length][slots]
+
+    def _reserve(self, keys: torch.Tensor, values: torch.Tensor, slots: int, capacity: int) -> None:
+        if slots > self._keys.shape[0] or capacity > self._keys.shape[2]:
+            slots = _grown(self._keys.shape[0], slots)
+            capacity = _grown(self._keys.shape[2], max(capacity, _LEAST_CAPACITY))
+            self._keys = _enlarged(self._keys, like=keys, slots=slots, capacity=capacity)
+            self._values = _enlarged(self._values, like=values, slots=slots, capacity=capacity)
 
 
 @final

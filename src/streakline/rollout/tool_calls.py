@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import final
 
@@ -33,32 +33,25 @@ class ToolOutcome:
 
 
 @final
+@dataclass(kw_only=True)
 class CallRunner:
     """Runs the calls of one episode, and counts what would go on for ever; the limits are those of `EpisodeConfig`."""
 
-    def __init__(
-        self,
-        make_environment: Callable[[], Environment],
-        *,
-        encoder: GuardedEncoder,
-        max_invalid_calls: int,
-        max_repeated_calls: int,
-        max_result_tokens: int,
-    ) -> None:
-        self._make_environment = make_environment
-        self._encoder = encoder
-        self._max_invalid_calls = max_invalid_calls
-        self._max_repeated_calls = max_repeated_calls
-        self._max_result_tokens = max_result_tokens
-        self._num_invalid = 0
-        self._num_repeated = 0
-        self._last: tuple[str, str] | None = None
-        self.seconds = 0.0
+    make_environment: Callable[[], Environment]
+    encoder: GuardedEncoder
+    max_invalid_calls: int
+    max_repeated_calls: int
+    max_result_tokens: int
+    seconds: float = field(default=0.0, init=False)
+    """Time spent in the environment."""
+    _num_invalid: int = field(default=0, init=False)
+    _num_repeated: int = field(default=0, init=False)
+    _last: tuple[str, str] | None = field(default=None, init=False)
 
     @cached_property
     def _environment(self) -> Environment:
         # Made when it is first told of a request, so that a fault in making it is one like all others.
-        return self._make_environment()
+        return self.make_environment()
 
     def begin_user_turn(self, index: int) -> ToolOutcome:
         """Tell the environment of a new request; see `Environment.begin_user_turn`."""
@@ -87,7 +80,7 @@ class CallRunner:
             finally:
                 self.seconds += time.perf_counter() - started
             self._count(call, result, visible)
-            results.append(fit_result(result, encoder=self._encoder, max_tokens=self._max_result_tokens))
+            results.append(fit_result(result, encoder=self.encoder, max_tokens=self.max_result_tokens))
         self._num_invalid += len(parsed.errors)
         termination, detail = self._verdict()
         return ToolOutcome(
@@ -102,14 +95,14 @@ class CallRunner:
             self._num_invalid += 1
         identity = (call_identity(call), result.content)
         # A cap that was met stays met, even if the turn goes on to other calls.
-        if self._num_repeated < self._max_repeated_calls:
+        if self._num_repeated < self.max_repeated_calls:
             self._num_repeated = self._num_repeated + 1 if identity == self._last else 0
             self._last = identity
 
     def _verdict(self) -> tuple[Termination | None, str]:
-        if self._num_invalid >= self._max_invalid_calls:
+        if self._num_invalid >= self.max_invalid_calls:
             return Termination.INVALID_CALLS, f"{self._num_invalid} malformed, unknown or ill-typed calls"
-        if self._num_repeated >= self._max_repeated_calls and self._last is not None:
+        if self._num_repeated >= self.max_repeated_calls and self._last is not None:
             return Termination.REPEATED_CALL, f"{self._num_repeated + 1} times in a row: {self._last[0]}"
         if self._environment.done:
             return Termination.ENVIRONMENT_DONE, ""

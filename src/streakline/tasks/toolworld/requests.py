@@ -159,10 +159,6 @@ def _refused(values: Values) -> tuple[Draft, Steps]:
     return Draft(gold=((),), state=asked.state, replies=(REFUSAL,), withheld=step[0].name, texts=(text,)), (step,)
 
 
-def _missing_tool(values: Values) -> Draft:
-    return _refused(values)[0]
-
-
 def _late_tool(values: Values) -> Draft:
     refused, steps = _refused(values)
     there = values.pick(PHRASES["late_tool"][values.split]).format(tool=refused.withheld)
@@ -188,7 +184,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(name="swap_watch", simulator="TradingBot", draft=_swap_watch),
         Kind(name="message_by_name", simulator="MessageAPI", draft=_message_by_name),
         Kind(name="sum_then_scale", simulator="MathAPI", draft=_sum_then_scale),
-        Kind(name="missing_tool", draft=_missing_tool),
+        Kind(name="missing_tool", draft=lambda values: _refused(values)[0]),
         Kind(name="late_tool", draft=_late_tool),
     )
 }
