@@ -66,6 +66,15 @@ def read_conversation(line: str | bytes, *, where: str) -> Conversation:
     return _Reader(where).conversation(parse_object(line, where=where))
 
 
+def read_messages(value: JSON, *, where: str) -> tuple[Message, ...]:
+    """Read the `messages` of a row, of whatever roles: an episode may have failed before its first turn.
+
+    Raises:
+        DataError: If one is malformed; the message names `where`.
+    """
+    return _Reader(where).messages(value)
+
+
 def message_to_json(message: Message) -> dict[str, JSON]:
     """One message as an object; empty fields but `content` are left out.
 
@@ -112,7 +121,7 @@ class _Reader:
         self._where = where
 
     def conversation(self, fields: Mapping[str, JSON]) -> Conversation:
-        messages = tuple(self._message(message) for message in self._list(fields.get("messages"), "messages"))
+        messages = self.messages(fields.get("messages"))
         if not any(message.role is Role.ASSISTANT for message in messages):
             raise self._fault("`messages` with an assistant message", f"{len(messages)} messages without one")
         return Conversation(
@@ -120,6 +129,9 @@ class _Reader:
             messages=messages,
             tools=tuple(self._tool(tool) for tool in self._list(fields.get("tools") or [], "tools")),
         )
+
+    def messages(self, value: JSON) -> tuple[Message, ...]:
+        return tuple(self._message(message) for message in self._list(value, "messages"))
 
     def _message(self, value: JSON) -> Message:
         fields = self._object(value, "a message as an object")
