@@ -14,6 +14,7 @@ from scipy import stats
 from streakline.errors import ConfigError, DataError
 from streakline.evaluation.intervals import (
     clustered_share,
+    interval_of_differences,
     mean_interval,
     paired_difference,
     paired_values,
@@ -109,10 +110,10 @@ def test_level_must_be_a_probability() -> None:
 
 def test_mean_interval_equals_the_cluster_robust_interval_of_a_regression_on_a_constant() -> None:
     rng = np.random.default_rng(3)
-    values = (rng.random((40, 4)) < rng.random((40, 1))).astype(float)
+    values = (rng.random((80, 4)) < rng.random((80, 1))).astype(float)
     ours = mean_interval({str(task): row for task, row in enumerate(values)})
     fit = sm.OLS(values.ravel(), np.ones(values.size)).fit(
-        cov_type="cluster", cov_kwds={"groups": np.repeat(np.arange(40), 4)}, use_t=True
+        cov_type="cluster", cov_kwds={"groups": np.repeat(np.arange(80), 4)}, use_t=True
     )
     low, high = fit.conf_int()[0]
     assert (ours.estimate, ours.low, ours.high) == pytest.approx((fit.params[0], low, high))
@@ -202,9 +203,49 @@ def test_paired_difference_pairs_by_task_whatever_the_order() -> None:
     assert paired_difference(before, after, method="t").estimate == pytest.approx(2 / 3)
 
 
-def test_paired_difference_without_any_spread_has_width_zero() -> None:
-    interval = paired_difference({"a": [0.0], "b": [0.0]}, {"a": [1.0], "b": [1.0]})
-    assert (interval.estimate, interval.low, interval.high) == (1.0, 1.0, 1.0)
+def test_differences_without_any_spread_leave_room_and_less_of_it_with_more_tasks() -> None:
+    few, many = (interval_of_differences(np.ones(count)) for count in (2, 200))
+    assert (few.estimate, few.high) == (1.0, 1.0)
+    assert few.low < 0
+    assert 0.96 < many.low < many.high == 1.0
+    still = interval_of_differences(np.zeros(50))
+    # Bonett and Price (2012): none of 50 pairs differs, and one is added to each way: t times sqrt(2 / 52 / 52).
+    assert still.high == -still.low == pytest.approx(2.0096 * math.sqrt(2) / 52, abs=1e-5)
+
+
+def test_the_adjusted_interval_by_hand() -> None:
+    interval = interval_of_differences(np.array([1.0, 1.0, 0.0, -1.0, 1.0, 0.0]), method="adjusted")
+    center, variance = 2 / 8, (4 + 1) / 8 - (2 / 8) ** 2
+    half = stats.t.ppf(0.975, df=5) * math.sqrt(variance / 8)
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx((2 / 6, center - half, center + half))
+
+
+def test_the_method_goes_by_the_number_of_tasks() -> None:
+    rng = np.random.default_rng(8)
+    for count, method in ((99, "adjusted"), (100, "bootstrap"), (10_001, "t")):
+        differences = rng.choice([-0.5, 0.0, 0.5, 1.0], size=count)
+        assert interval_of_differences(differences) == interval_of_differences(differences, method=method)
+    wide = rng.normal(size=50) * 10
+    assert interval_of_differences(wide) == interval_of_differences(wide, method="t")
+
+
+@pytest.mark.parametrize("differences", [[0.5], [2.0, 0.0]])
+def test_the_adjusted_interval_refuses_what_it_is_not_made_for(differences: list[float]) -> None:
+    with pytest.raises(DataError, match=r"at least two `differences` within \[-1, 1\]"):
+        interval_of_differences(np.asarray(differences), method="adjusted")
+
+
+@pytest.mark.parametrize(("rose", "fell"), [(0.05, 0.0), (0.2, 0.1)])
+@pytest.mark.parametrize("num_tasks", [20, 50])
+def test_a_difference_of_few_tasks_is_covered_at_least_at_its_nominal_rate(
+    num_tasks: int, rose: float, fell: float
+) -> None:
+    rng, num_runs, covered = np.random.default_rng(9), 1_000, 0
+    for _ in range(num_runs):
+        differences = rng.choice([1.0, -1.0, 0.0], size=num_tasks, p=[rose, fell, 1 - rose - fell])
+        interval = interval_of_differences(differences)
+        covered += interval.low <= rose - fell <= interval.high
+    assert covered / num_runs >= 0.94
 
 
 def test_paired_difference_refuses_different_tasks() -> None:

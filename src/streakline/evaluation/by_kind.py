@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
-
 from streakline.errors import ConfigError, DataError
 from streakline.evaluation.intervals import paired_values
+from streakline.evaluation.paired_tests import corrected_p_values, sign_flip_p_value
+from streakline.evaluation.score_table import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,7 @@ def changes_by_kind(
     if not pairs:
         return ()
     p_values = [sign_flip_p_value(second - first, seed=seed) for first, second in pairs.values()]
-    rejected, corrected, *_ = multipletests(p_values, alpha=error_rate, method="holm")
+    corrected = corrected_p_values(p_values, correction="holm")
     return tuple(
         KindChange(
             kind=kind,
@@ -84,45 +81,20 @@ def changes_by_kind(
             before=float(first.mean()),
             after=float(second.mean()),
             p_value=p_value,
-            p_corrected=float(p_corrected),
-            is_significant=bool(is_significant),
+            p_corrected=p_corrected,
+            is_significant=p_corrected <= error_rate,
         )
-        for (kind, (first, second)), p_value, p_corrected, is_significant in zip(
-            pairs.items(), p_values, corrected, rejected, strict=True
-        )
+        for (kind, (first, second)), p_value, p_corrected in zip(pairs.items(), p_values, corrected, strict=True)
     )
-
-
-def sign_flip_p_value(
-    differences: Sequence[float] | npt.NDArray[np.float64], *, num_resamples: int = 9_999, seed: int = 0
-) -> float:
-    """Two-sided p value of a mean paired difference by flipping the signs of the pairs at random (Fisher).
-
-    Exact where all 2^P flips of the [P] differences are at most `num_resamples`. For differences in {-1, 0, 1} it is
-    then the exact McNemar test. 1 where nothing differs.
-    """
-    moved = np.asarray(differences, dtype=np.float64)
-    moved = moved[moved != 0]  # a flip leaves a zero as it is
-    if len(moved) < 2:
-        return 1.0  # either sign of a single difference is as extreme
-    result = stats.permutation_test(
-        (moved,),
-        np.mean,
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=num_resamples,
-        rng=np.random.default_rng(seed),
-    )
-    return min(1.0, float(result.pvalue))
 
 
 def _pairs_by_kind(
     before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], kinds: Mapping[str, str]
-) -> dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+) -> dict[str, tuple[FloatArray, FloatArray]]:
     unknown = sorted((before.keys() | after.keys()) - kinds.keys())
     if unknown:
         raise DataError(f"Expected a kind for every task, but got none for {unknown[0]!r}")
-    pairs: dict[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = {}
+    pairs: dict[str, tuple[FloatArray, FloatArray]] = {}
     for kind in sorted(set(kinds.values())):
         first, second = paired_values(
             {task: values for task, values in before.items() if kinds[task] == kind},
