@@ -8,63 +8,23 @@ clock) are those of the caller.
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Generic, TypeVar
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-_idle: deque[_Worker] = deque()
-"""Workers that wait for a job. `deque.append` and `pop` are atomic."""
+_Jobs: TypeAlias = SimpleQueue[tuple[Callable[[], Any], SimpleQueue[tuple[Any, BaseException | None]]]]
+"""What a worker is to run, and where the value or the error goes."""
+
+_idle: deque[_Jobs] = deque()
+"""Queues of the workers that wait for a job. `deque.append` and `pop` are atomic."""
 
 os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork
-
-
-class _Job(Generic[T]):
-    """A function to run, and where its outcome goes."""
-
-    __slots__ = ("context", "error", "finished", "function", "value")
-
-    def __init__(self, function: Callable[[], T]) -> None:
-        self.function = function
-        self.context = copy_context()
-        self.finished = threading.Lock()
-        self.finished.acquire()
-        self.value: T | None = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.value = self.context.run(self.function)
-        except BaseException as error:  # carried over to the caller, who decides
-            self.error = error
-
-
-class _Worker:
-    """A daemon thread that runs one job at a time."""
-
-    __slots__ = ("job", "wake")
-
-    def __init__(self) -> None:
-        self.job: _Job[object] | None = None
-        self.wake = threading.Lock()
-        self.wake.acquire()
-        threading.Thread(target=self._serve, name="streakline-tool", daemon=True).start()
-
-    def start(self, job: _Job[object]) -> None:
-        self.job = job
-        self.wake.release()
-
-    def _serve(self) -> None:
-        while True:
-            self.wake.acquire()
-            job, self.job = self.job, None
-            if job is not None:
-                job.run()
-                _idle.append(self)
-                job.finished.release()
 
 
 def run_with_timeout(function: Callable[[], T], *, timeout_s: float) -> T:
@@ -72,14 +32,30 @@ def run_with_timeout(function: Callable[[], T], *, timeout_s: float) -> T:
 
     After `timeout_s` seconds that is a `TimeoutError`, although it may still be running.
     """
-    job: _Job[T] = _Job(function)
     try:
-        worker = _idle.pop()
+        jobs = _idle.pop()
     except IndexError:
-        worker = _Worker()
-    worker.start(job)  # type: ignore[arg-type]  # a worker doesn't look at the value
-    if not job.finished.acquire(timeout=timeout_s):
-        raise TimeoutError(f"Expected an answer within {timeout_s:g} s, but got none")
-    if job.error is not None:
-        raise job.error
-    return job.value  # type: ignore[return-value]  # set where there is no error
+        jobs = SimpleQueue()
+        Thread(target=_serve, args=(jobs,), name="streakline-tool", daemon=True).start()
+    answer: SimpleQueue[tuple[T, BaseException | None]] = SimpleQueue()
+    jobs.put((partial(copy_context().run, function), answer))
+    try:
+        value, error = answer.get(timeout=timeout_s)
+    except Empty:
+        raise TimeoutError(f"Expected an answer within {timeout_s:g} s, but got none") from None
+    if error is not None:
+        raise error
+    return value
+
+
+def _serve(jobs: _Jobs) -> None:
+    while True:
+        run, answer = jobs.get()
+        try:
+            outcome: tuple[Any, BaseException | None] = run(), None
+        except BaseException as error:  # carried over to the caller, who decides
+            outcome = None, error
+        del run  # what it holds isn't kept until the next job
+        _idle.append(jobs)
+        answer.put(outcome)
+        del outcome, answer
