@@ -245,6 +245,24 @@ def test_a_server_that_comes_back_is_waited_for(server, tmp_path, capsys):
     assert "judge scripted is back after 0 s" in told
 
 
+def test_a_long_wait_is_told_of_again(server, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("streakline.rewards.judge.patience._TELL_EVERY_S", 0.0)
+    server.script = lambda request, number: Answer(status=503)
+
+    with pytest.raises(JudgeOutageError):
+        judge_at(server.url, tmp_path / "judge.sqlite").judge_all([case()])
+    assert "judge scripted still does not answer after 0 s (Error code: 503" in capsys.readouterr().out
+
+
+def test_a_key_that_is_revoked_in_an_outage_ends_the_wait(server, tmp_path, capsys):
+    server.script = lambda request, number: Answer(status=503 if number < 20 else 401)
+    limits = Limits(attempts=2, backoff_s=0.001, max_backoff_s=0.002, patience_s=30.0)
+
+    with pytest.raises(JudgeOutageError, match="Expected judge scripted to take requests, but got Error code: 401"):
+        judge_at(server.url, tmp_path / "judge.sqlite", limits=limits).judge_all([case()])
+    assert "is back" not in capsys.readouterr().out
+
+
 def test_a_server_that_stays_away_is_an_outage_of_one_line(server, tmp_path):
     server.script = lambda request, number: Answer(status=503)
     judge = judge_at(server.url, tmp_path / "judge.sqlite")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 from typing import final
@@ -85,22 +84,20 @@ class Asking:
             verdict.fault = None
             self._store.put(key, score=verdict.score, reason=verdict.reason)
 
-    async def probe(self, *, attempts: int) -> str:
-        """Find out whether the server answers, whatever it says; gives its last error, empty = it does."""
+    async def probe(self) -> str:
+        """Find out whether the server answers, whatever it says; gives the error, empty = it does.
+
+        Raises:
+            JudgeOutageError: Waiting would not help.
+        """
         self.begin(breaks=False)
-        error = ""
-        for number in range(attempts):
-            await asyncio.sleep(self._limits.backoff_s if number else 0)
-            try:
-                await self._attempt(_PROBE, Verdict())
-            except ServerFault as fault:
-                error = str(fault)
-            except Fault:
-                break
-            else:
-                break
-        else:
-            return error
+        try:
+            await self._attempt(_PROBE, Verdict())
+        except ServerFault as fault:
+            self.raise_if_ended()
+            return str(fault)
+        except Fault:
+            self.raise_if_ended()
         return ""
 
     async def _attempt(self, request: JudgeRequest, verdict: Verdict) -> tuple[int, str]:

@@ -145,13 +145,10 @@ class OpenAIJudge(Judge):
         Raises:
             JudgeOutageError: It doesn't, or takes no request of ours.
         """
-        error = await asking.probe(attempts=self._limits.attempts if patience else 1)
-        asking.raise_if_ended()
+        error = await asking.probe()
         must_wait = bool(error)
         if must_wait and patience:
-            error = await wait_for_server(
-                lambda: asking.probe(attempts=1), limits=self._limits, judge=self.name, error=error
-            )
+            error = await wait_for_server(asking.probe, limits=self._limits, judge=self.name, error=error)
         self._is_out = bool(error)
         if error:
             raise JudgeOutageError(f"Expected judge {self.name} to answer, but got: {error}")

@@ -22,7 +22,7 @@ class Limits:
     """What a server, and a run, can be asked to bear."""
 
     concurrency: int = 32
-    """Requests under way at once."""
+    """Requests of one process under way at once."""
     timeout_s: float = 60.0
     """Seconds that one request may take."""
     attempts: int = 4

@@ -11,7 +11,7 @@ import json
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from typing import Final
 
@@ -85,7 +85,7 @@ class JudgePrompt:
             if value < 8:
                 raise ConfigError(f"Expected `prompt.{name}` to be at least 8, but got {value}")
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of version, texts and options: what decides how an episode is rendered."""
         parts = {"version": VERSION, "system": _SYSTEM, "user": _USER, **asdict(self), "criteria": self._scale}
