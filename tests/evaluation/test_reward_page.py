@@ -1,46 +1,14 @@
-from html.parser import HTMLParser
-
 import pytest
+from tests.fixtures.html_page import Page
 from tests.fixtures.reward_rows import TERMS, conversation, inspection, old_row, result, row, scored, turn
 
 from streakline.evaluation.reward_page import render_page
 
-VOID = {"meta", "br"}
 WORDS = """
     html head meta title style body header h1 h2 ul li main div section details summary span pre code b br p table
     caption thead tr th td aside footer
 """
 KNOWN = set(WORDS.split())
-
-
-class Page(HTMLParser):
-    """Elements with their attributes and text, and whether every one is closed in its place."""
-
-    def __init__(self, source):
-        super().__init__()
-        self.open, self.elements, self.faults = [], [], []
-        self.feed(source)
-        self.close()
-        self.faults += self.open
-
-    def handle_starttag(self, tag, attributes):
-        element = {"tag": tag, "text": "", **dict(attributes)}
-        self.elements.append(element)
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open[-1]["tag"] != tag:
-            self.faults.append(tag)
-        else:
-            self.open.pop()
-
-    def handle_data(self, data):
-        for element in self.open:
-            element["text"] += data
-
-    def of(self, tag, name=None):
-        return [one for one in self.elements if one["tag"] == tag and (name is None or name in one.get("class", ""))]
 
 
 def page(tmp_path, *rows, **options):
