@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import CSVLogger
 from mlflow.tracking import MlflowClient
 
 from streakline.callbacks import mlflow_logger
-from streakline.callbacks.mlflow_logger import RunLogger, flatten, metric_name
+from streakline.callbacks.mlflow_logger import RunLogger, artifact_stores, flatten, metric_name
 from streakline.callbacks.run_identity import RunIdentity
 from streakline.errors import DataError
 
@@ -110,6 +112,12 @@ def test_a_store_in_a_place_that_cannot_be_written_is_one_clear_line(tmp_path):
     run = RunIdentity(tracking_uri="sqlite:///file/mlflow.db")
     with pytest.raises(DataError, match="Expected to write to the MLflow store"):
         RunLogger(run)
+
+
+def test_of_several_loggers_those_that_keep_artifacts_are_asked(client, tmp_path):
+    logger = RunLogger(RUN)
+    trainer = Trainer(accelerator="cpu", logger=[CSVLogger(tmp_path), logger], enable_checkpointing=False)
+    assert artifact_stores(trainer) == [logger]
 
 
 @pytest.fixture

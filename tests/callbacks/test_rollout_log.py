@@ -7,6 +7,7 @@ import pytest
 from tests.fixtures.episodes import call, episode
 from tests.fixtures.tiny_agents import grpo_module, policy_folder, trainer
 
+from streakline.callbacks.mlflow_logger import RunLogger
 from streakline.callbacks.rollout_log import RolloutLog
 from streakline.errors import ConfigError
 from streakline.modules.episode_rows import trajectory_to_json
@@ -32,13 +33,11 @@ def group(name, rewards, *, content="hi"):
     return Group(task=task, trajectories=members, all_rewards=tuple(rewards))
 
 
-class _Store:
+class _Store(RunLogger):
+    """Keeps names alone, in no store."""
+
     def __init__(self):
         self.files = []
-
-    def log_text(self, text, artifact_file): ...
-
-    def set_tag(self, key, value): ...
 
     def log_file(self, path, artifact_folder):
         self.files.append((Path(path).name, artifact_folder))

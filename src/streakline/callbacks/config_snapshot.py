@@ -13,7 +13,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, SaveConfigCallback
 from typing_extensions import override
 
-from streakline.callbacks.artifacts import artifact_stores
+from streakline.callbacks.mlflow_logger import artifact_stores
 
 _NOT_HASHED: Final = frozenset({"config", "ckpt_path", "verbose", "return_predictions"})
 """What does not change what is computed."""

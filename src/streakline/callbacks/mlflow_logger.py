@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
+from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import MLFlowLogger
 from lightning.pytorch.utilities import rank_zero_only
 from mlflow.entities import Metric, Param
@@ -74,7 +75,9 @@ class RunLogger(MLFlowLogger):
                 super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=_absolute(run.store))
                 self._run_id = self._stored_run_id(run)
                 if self._run_id is None and self._mlflow_client.get_experiment_by_name(run.experiment) is None:
-                    self._mlflow_client.create_experiment(run.experiment, artifact_location=_artifact_location(run))
+                    # Beside the runs where the store is a local database; None = the server knows.
+                    location = str(run.artifacts.resolve()) if run.store.startswith(_SQLITE) else None
+                    self._mlflow_client.create_experiment(run.experiment, artifact_location=location)
                 with _unchanged_variable("MLFLOW_TRACKING_URI"):
                     identifier = self.run_id
             if identifier is not None:
@@ -136,13 +139,14 @@ class RunLogger(MLFlowLogger):
         client, run_id = self.experiment, self.run_id
         run = client.get_run(run_id).data
         known, already = run.params, run.tags.get("changed_parameters", "")
-        short = {key: value if len(value) <= _MAX_PARAM_LENGTH else _digest(value) for key, value in flat.items()}
+        long = {key: value for key, value in flat.items() if len(value) > _MAX_PARAM_LENGTH}
+        digests = {key: f"sha256:{hashlib.sha256(value.encode()).hexdigest()}" for key, value in long.items()}
+        short = {**flat, **digests}
         new = [Param(key, value) for key, value in short.items() if key not in known]
         for start in range(0, len(new), _PARAMS_AT_ONCE):
             client.log_batch(run_id, params=new[start : start + _PARAMS_AT_ONCE])
-        for key, value in flat.items():
-            if value != short[key]:
-                client.log_text(run_id, value, f"params/{key}.txt")
+        for key, value in long.items():
+            client.log_text(run_id, value, f"params/{key}.txt")
         changed = {key for key, value in short.items() if known.get(key, value) != value}
         if changed:
             names = sorted(changed.union(already.split(", ") if already else ()))
@@ -184,6 +188,11 @@ class RunLogger(MLFlowLogger):
             if not is_quiet:
                 line = _first_line(error)
                 warnings.warn(f"Could not write {what} to {self._tracking_uri}, work goes on: {line}", stacklevel=3)
+
+
+def artifact_stores(trainer: Trainer) -> list[RunLogger]:
+    """Loggers of a trainer that keep texts and files beside numbers."""
+    return [logger for logger in trainer.loggers if isinstance(logger, RunLogger)]
 
 
 def metric_name(name: str) -> str:
@@ -239,11 +248,6 @@ def _absolute(store: str) -> str:
     return f"{_SQLITE}{path.resolve()}" if store.startswith(_SQLITE) else store
 
 
-def _artifact_location(run: RunIdentity) -> str | None:
-    """Beside the runs where the store is a local database; None = the server knows."""
-    return str(run.artifacts.resolve()) if run.store.startswith(_SQLITE) else None
-
-
 @contextmanager
 def _unchanged_variable(name: str) -> Iterator[None]:
     """MLflow puts its store into the environment, where the next run would take it for the user's choice."""
@@ -264,10 +268,6 @@ def _alone_at(folder: Path) -> Iterator[None]:
     with (folder / ".mlflow.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _digest(text: str) -> str:
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _first_line(error: Exception) -> str:

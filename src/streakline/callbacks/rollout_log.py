@@ -11,7 +11,7 @@ from lightning.pytorch import Callback, LightningModule
 from transformers import PreTrainedTokenizerFast
 from typing_extensions import override
 
-from streakline.callbacks.artifacts import artifact_stores
+from streakline.callbacks.mlflow_logger import artifact_stores
 from streakline.data.jsonl import write_jsonl
 from streakline.errors import ConfigError
 from streakline.modules.agent import AgentModule
