@@ -15,7 +15,9 @@ from tests.fixtures.tiny_agents import ParityReward, fit, grpo_module, policy_fo
 from tests.fixtures.tiny_config import TINY, write_yaml
 from torch.multiprocessing.spawn import ProcessRaisedException
 
+from streakline.callbacks.down_sample import DownSampleRollouts
 from streakline.callbacks.run_checkpoint import RunCheckpoint
+from streakline.callbacks.streak_filter import StreakFilter
 from streakline.cli import main
 from streakline.errors import JudgeOutageError
 from streakline.evaluation.scores import read_scores
@@ -383,3 +385,31 @@ def test_an_outage_of_one_process_ends_all_of_them_after_they_have_saved(server,
         run.fit(module, datamodule=task_data(size=4, shuffle=False))
     assert {path.name for path in tmp_path.glob("saved-*")} == {"saved-0", "saved-1"}
     assert torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 1
+
+
+@pytest.mark.parametrize("at", [3, 4], ids=["at the start of an epoch", "inside it"])
+def test_an_outage_changes_nothing_about_which_tasks_are_skipped(at, server, train, last, folder, tmp_path):
+    def solved(request, number):
+        data = data_of(request)
+        return Answer(score=5 if "train-0." in data or "train-1." in data else opinion(data))
+
+    def techniques():
+        return StreakFilter(k=1, reentry="cooldown", cooldown=1, probe_fraction=0.5), DownSampleRollouts(
+            "max_variance", keep=2
+        )
+
+    bounds = {"max_epochs": -1, "max_steps": 7}
+    server.script = solved
+    expected = judged_run(server, folder, tmp_path / "unbroken", *techniques(), **bounds)
+    expected_checkpoint = last_checkpoint(tmp_path / "unbroken")
+
+    with pytest.raises(JudgeOutageError):
+        train(Break(server, at), *techniques(), **bounds)
+    server.script = solved
+    resumed = train(*techniques(), ckpt_path="last", **bounds)
+
+    assert tasks(resumed) == tasks(expected)[at:]
+    assert str(steady(resumed.metrics)) == str(steady(expected.metrics)[at:])
+    assert any(step["filter/skipped"] for step in expected.metrics)
+    assert_same(last()["state_dict"], expected_checkpoint["state_dict"])
+    assert last()["callbacks"]["StreakFilter"] == expected_checkpoint["callbacks"]["StreakFilter"]
