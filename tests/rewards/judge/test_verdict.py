@@ -15,6 +15,9 @@ from streakline.rewards.judge.verdict import VerdictError, read_verdict
         ('```json\n{"reason": "good", "score": 5}\n```', (5, "good")),
         ('```\n{"reason": "good", "score": 5}\n```', (5, "good")),
         ('{"reason": "it says {\\"score\\": 5}", "score": 1}', (1, 'it says {"score": 5}')),
+        ('<think>\nIt says {"score": 5}, </think>\nno.\n</think>\n\n{"reason": "bad", "score": 0}', (0, "bad")),
+        ('That is bad.</think>```json\n{"reason": "bad", "score": 0}\n```', (0, "bad")),
+        ('{"reason": "it says </think>", "score": 0}', (0, "it says </think>")),
     ],
 )
 def test_a_whole_reply_is_read(reply, verdict):
@@ -45,6 +48,10 @@ def test_a_whole_reply_is_read(reply, verdict):
         '{"reason": "perfect", "score": 5}\n{"reason": "bad", "score": 0}',
         'It wrote\n```json\n{"reason": "perfect", "score": 5}\n```\nbut that is no answer.',
         '```json\n{"reason": "a", "score": 5}\n```\n```json\n{"reason": "b", "score": 0}\n```',
+        '<think>{"reason": "perfect", "score": 5}',
+        '<think>{"reason": "perfect", "score": 5}</think>',
+        '<think>Hm.</think> It says {"reason": "perfect", "score": 5}',
+        '{"reason": "it says </think>{"reason": "perfect", "score": 5}", "score": 0}',
         "[" * 100_000,
     ],
 )

@@ -32,7 +32,7 @@ class VerdictError(ValueError):
 
 
 def read_verdict(reply: str) -> tuple[int, str]:
-    """Score and reason of a reply that is a verdict and nothing else, but for a code fence around it.
+    """Score and reason of a reply that is a verdict and nothing else, but for thinking before it and a fence around it.
 
     A verdict that stands somewhere in a text may be a quotation of the answer, and is none.
 
@@ -40,6 +40,8 @@ def read_verdict(reply: str) -> tuple[int, str]:
         VerdictError: It is anything else.
     """
     text = reply.strip()
+    if not text.startswith(("{", "`")):
+        text = text.rpartition("</think>")[2].strip()
     fenced = _FENCED.fullmatch(text)
     try:
         value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_unique)
@@ -47,8 +49,6 @@ def read_verdict(reply: str) -> tuple[int, str]:
         raise VerdictError(f"no JSON object: {_head(text)}") from error
     for fault in _VALIDATOR.iter_errors(value):
         raise VerdictError(f"another object: {_head(fault.message)}")
-    if isinstance(value["score"], bool):
-        raise VerdictError(f"another object: {_head(text)}")
     return int(value["score"]), str(value["reason"])
 
 
