@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streakline.data.rows import TrainingRow, pack_rows, rows_of
+from streakline.data.rows import TrainingRow, bucketed_batches, pack_rows, rows_of
 from streakline.errors import ConfigError, RecordError
 from streakline.types import Message, Role, Sample, Termination, Trajectory, Turn
 
@@ -70,3 +70,51 @@ def test_packs_hold_every_row_once_within_the_budget(lengths, max_tokens):
 def test_a_budget_of_nothing_is_refused():
     with pytest.raises(ConfigError, match="`max_tokens`"):
         pack_rows([1], max_tokens=0)
+
+
+def of_lengths(lengths, trajectories=None):
+    """Rows of these lengths; each of its own trajectory unless said."""
+    return [
+        TrainingRow(
+            sample=Sample(token_ids=(0,) * length, loss_mask=(*[False] * (length - 1), True)), trajectory_index=number
+        )
+        for length, number in zip(lengths, trajectories or range(len(lengths)), strict=True)
+    ]
+
+
+@given(st.lists(st.integers(2, 99), max_size=60), st.integers(1, 7), st.integers(1, 4), st.integers(0, 3))
+def test_every_epoch_holds_every_row_once_in_equally_many_batches(lengths, batch_size, pool, epoch):
+    batches = bucketed_batches(of_lengths(lengths), batch_size=batch_size, seed=0, epoch=epoch, pool=pool)
+
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    assert len(batches) == -(-len(lengths) // batch_size)
+    assert all(len(batch) <= batch_size for batch in batches)
+
+
+def test_the_order_follows_from_seed_and_epoch():
+    lengths = list(range(2, 42))
+
+    def order(seed, epoch):
+        return bucketed_batches(of_lengths(lengths), batch_size=4, seed=seed, epoch=epoch)
+
+    assert order(0, 0) == order(0, 0)
+    assert order(0, 0) != order(0, 1)
+    assert order(0, 0) != order(1, 0)
+
+
+def test_batches_hold_rows_of_similar_length():
+    lengths = [2 + (index * 37) % 100 for index in range(100)]
+
+    batches = bucketed_batches(of_lengths(lengths), batch_size=10, seed=0, epoch=0, pool=10)
+
+    assert max(max(lengths[row] for row in batch) - min(lengths[row] for row in batch) for batch in batches) <= 10
+
+
+def test_the_rows_of_a_trajectory_stay_side_by_side():
+    trajectories = [index // 3 for index in range(60)]
+    lengths = [2 + (index * 37) % 100 for index in range(60)]
+
+    batches = bucketed_batches(of_lengths(lengths, trajectories), batch_size=6, seed=0, epoch=1, pool=10)
+
+    for batch in batches:
+        assert sorted(trajectories[row] for row in batch[::3]) == sorted({trajectories[row] for row in batch})

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from operator import attrgetter
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from streakline.data.rows import TrainingRow
 from streakline.errors import RecordError
@@ -28,27 +31,14 @@ def collate_rows(
     """
     if not rows:
         raise RecordError("Expected at least one row with a trained token, but got none")
-    shape = (len(rows), max(len(row.sample.token_ids) for row in rows))
-    input_ids = torch.full(shape, pad_id, dtype=torch.int64)
-    attention_mask = torch.zeros(shape, dtype=torch.bool)
-    loss_mask = torch.zeros(shape, dtype=torch.bool)
-    engine = torch.zeros(shape, dtype=torch.float32)
-    old = torch.zeros(shape, dtype=torch.float32)
-    for index, row in enumerate(rows):
-        length = len(row.sample.token_ids)
-        input_ids[index, :length] = torch.tensor(row.sample.token_ids, dtype=torch.int64)
-        attention_mask[index, :length] = True
-        loss_mask[index, :length] = torch.tensor(row.sample.loss_mask, dtype=torch.bool)
-        if row.sample.logprobs_engine:
-            engine[index, :length] = torch.tensor(row.sample.logprobs_engine, dtype=torch.float32)
-        if logprobs_old is not None:
-            old[index, :length] = logprobs_old[index]
+    samples = [row.sample for row in rows]
+    engine = _padded([sample.logprobs_engine or [0.0] * len(sample.token_ids) for sample in samples], torch.float32)
     return TrainingBatch(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        loss_mask=loss_mask,
+        input_ids=_padded([sample.token_ids for sample in samples], torch.int64, fill=pad_id),
+        attention_mask=_padded([[True] * len(sample.token_ids) for sample in samples], torch.bool),
+        loss_mask=_padded([sample.loss_mask for sample in samples], torch.bool),
         advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
-        logprobs_old=old,
+        logprobs_old=pad_sequence(list(logprobs_old), batch_first=True) if logprobs_old else torch.zeros_like(engine),
         logprobs_engine=engine,
         trajectory_index=torch.tensor([row.trajectory_index for row in rows], dtype=torch.int64),
         num_barred=torch.tensor([row.num_barred for row in rows], dtype=torch.int64),
@@ -56,17 +46,10 @@ def collate_rows(
 
 
 def to_device(batch: TrainingBatch, device: torch.device) -> TrainingBatch:
-    """Move every tensor of a batch.
+    """Move every tensor of a batch; Lightning's own transfer refuses frozen dataclasses."""
+    tensors = {field.name: attrgetter(field.name)(batch) for field in fields(batch)}
+    return TrainingBatch(**{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
-    Lightning's own transfer refuses frozen dataclasses.
-    """
-    return TrainingBatch(
-        input_ids=batch.input_ids.to(device, non_blocking=True),
-        attention_mask=batch.attention_mask.to(device, non_blocking=True),
-        loss_mask=batch.loss_mask.to(device, non_blocking=True),
-        advantages=batch.advantages.to(device, non_blocking=True),
-        logprobs_old=batch.logprobs_old.to(device, non_blocking=True),
-        logprobs_engine=batch.logprobs_engine.to(device, non_blocking=True),
-        trajectory_index=batch.trajectory_index.to(device, non_blocking=True),
-        num_barred=batch.num_barred.to(device, non_blocking=True),
-    )
+
+def _padded(rows: Sequence[Sequence[float]], dtype: torch.dtype, *, fill: int = 0) -> torch.Tensor:
+    return pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=fill)

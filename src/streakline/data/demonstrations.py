@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias, final, runtime_checkable
 
 from streakline.data.base import AgentDataModule, TaskLoader, require_positive
-from streakline.data.buckets import bucketed_batches
 from streakline.data.collate import collate_rows
 from streakline.data.conversations import Conversation
 from streakline.data.loader import ResumableLoader, SequentialLoader, Shard
-from streakline.data.rows import TrainingRow, rows_of
+from streakline.data.rows import TrainingRow, bucketed_batches, rows_of
 from streakline.data.sources import DemonstrationSource
 from streakline.environment.base import EnvironmentFactory
 from streakline.environment.live import LiveEnvironment
@@ -131,18 +130,9 @@ class DemonstrationDataModule(AgentDataModule):
         rows = self._rows.get("train", ())
         if not rows:
             raise ConfigError("Expected `data.train` to give demonstrations, but got none")
-        lengths = [len(row.sample.token_ids) for row in rows]
-        trajectories = [row.trajectory_index for row in rows]
 
         def plan(epoch: int) -> list[list[int]]:
-            return bucketed_batches(
-                lengths,
-                batch_size=self._batch_size,
-                seed=self._seed,
-                epoch=epoch,
-                pool=self._pool,
-                trajectories=trajectories,
-            )
+            return bucketed_batches(rows, batch_size=self._batch_size, seed=self._seed, epoch=epoch, pool=self._pool)
 
         fill = Shard.of_trainer(self.trainer, fill=True)
         return self._training(plan, lambda indices: self._batch([rows[index] for index in indices]), shard=fill)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, cast, final
+from typing import Generic, TypeVar, cast, final
 
 from lightning.pytorch import Trainer
 from lightning.pytorch.loops.progress import _ProcessedTracker
@@ -49,29 +49,19 @@ class Shard:
         return cls(rank=trainer.global_rank, world_size=trainer.world_size, fill=fill)
 
 
-class Progress(Protocol):
-    """How far an epoch has been trained, as the one who trains knows it."""
-
-    def next_batch(self) -> int:
-        """Index within the epoch of the batch that is trained next. Asked when the first batch is fetched."""
-
-    def trained_batches(self) -> int:
-        """Batches of the epoch that were trained completely."""
-
-
 @final
 class TrainerProgress:
-    """Progress as Lightning's loops count and restore it."""
+    """How far an epoch has been trained, as Lightning's loops count and restore it."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
 
     def next_batch(self) -> int:
-        """See `Progress`."""
+        """Index within the epoch of the batch that is trained next. Asked when the first batch is fetched."""
         return int(self._trainer.fit_loop.epoch_loop.batch_progress.current.ready)
 
     def trained_batches(self) -> int:
-        """See `Progress`."""
+        """Batches of the epoch that were trained completely."""
         # Lightning declares the base type of its counters, which has no `processed`.
         counters = cast(_ProcessedTracker, self._trainer.fit_loop.epoch_loop.batch_progress.current)
         return int(counters.processed)
@@ -96,9 +86,9 @@ class Cursor:
         self._position = 0
         # Length of the epoch under way, which the next one need not have; not known after a load.
         self._num_batches = sys.maxsize
-        self._progress: Progress | None = None
+        self._progress: TrainerProgress | None = None
 
-    def begin(self, progress: Progress | None, *, num_batches: int) -> tuple[int, int]:
+    def begin(self, progress: TrainerProgress | None, *, num_batches: int) -> tuple[int, int]:
         """The epoch whose order is due, and the index of its batch to begin with: inside it, or the first of the next.
 
         Without `progress` every batch that is handed out counts as trained.
@@ -149,7 +139,7 @@ class ResumableLoader(Generic[BatchT]):
         *,
         fetch: Callable[[Sequence[int]], BatchT],
         cursor: Cursor,
-        progress: Progress | None = None,
+        progress: TrainerProgress | None = None,
         shard: Shard | None = None,
     ) -> None:
         self._plan = plan

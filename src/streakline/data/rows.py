@@ -1,9 +1,11 @@
-"""Token rows: what a loss sees of a trajectory, and how rows share a forward pass."""
+"""Token rows: what a loss sees of a trajectory, and which rows share a batch or a forward pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from streakline.errors import ConfigError, RecordError
 from streakline.types import Sample, Trajectory
@@ -52,6 +54,31 @@ def rows_of(
         for number, sample in enumerate(trajectory.samples)
         if any(sample.loss_mask)
     )
+
+
+def bucketed_batches(
+    rows: Sequence[TrainingRow], *, batch_size: int, seed: int, epoch: int, pool: int = 32
+) -> list[list[int]]:
+    """Shuffle rows, sort them by length within pools of batches, cut, and shuffle the batches; gives row indices.
+
+    Pools keep the padding small without always putting the same rows together. The ceil(N / batch_size) batches of N
+    rows hold each once, in an order that follows from seed and epoch. Rows of a trajectory stay side by side, since
+    they share a prefix.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    rows_of: dict[int, list[int]] = {}
+    for index, row in enumerate(rows):
+        rows_of.setdefault(row.trajectory_index, []).append(index)
+    units = list(rows_of.values())
+    order = [index for unit in rng.permutation(len(units)) for index in units[unit]]
+    longest = {index: max(len(rows[other].sample.token_ids) for other in unit) for unit in units for index in unit}
+    batches: list[list[int]] = []
+    for start in range(0, len(order), pool * batch_size):
+        pooled = order[start : start + pool * batch_size]
+        if pool > 1:
+            pooled.sort(key=lambda index: longest[index])
+        batches.extend(pooled[first : first + batch_size] for first in range(0, len(pooled), batch_size))
+    return [batches[index] for index in rng.permutation(len(batches))]
 
 
 def pack_rows(lengths: Sequence[int], *, max_tokens: int) -> tuple[tuple[int, ...], ...]:
