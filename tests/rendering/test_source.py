@@ -1,7 +1,7 @@
 import pytest
 
 from streakline.errors import DataError
-from streakline.rendering.source import first_line, resolve_source
+from streakline.rendering.tokenizer import first_line, resolve_source
 
 
 def test_a_folder_is_told_from_a_model_id(tmp_path):

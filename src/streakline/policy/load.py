@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from streakline.errors import ConfigError, DataError
 from streakline.policy.config import LoraConfig, PolicyConfig
-from streakline.rendering.source import first_line, resolve_source
+from streakline.rendering.tokenizer import first_line, resolve_source
 
 
 def load_policy(config: PolicyConfig) -> PreTrainedModel | peft.PeftModel:

@@ -50,7 +50,7 @@ class ChatTemplate:
             raise ConfigError(f"Expected `chat_template` to be valid Jinja, but got: {error}") from error
 
     def render(
-        self, messages: Sequence[TemplateMessage], *, tools: Sequence[ToolSpec] = (), generation_prompt: bool = True
+        self, messages: Sequence[TemplateMessage], *, tools: Sequence[JSON] = (), generation_prompt: bool = True
     ) -> str:
         """Render a conversation, special tokens spelled out; `generation_prompt` adds the next assistant turn's header.
 

@@ -58,7 +58,7 @@ class TurnTexts:
 
     def conversation(self, messages: Sequence[Message], *, tools: Sequence[ToolSpec]) -> str:
         """Text of a whole conversation and the generation prompt."""
-        return self._template.render(self._entries(messages), tools=[self._escape_spec(spec) for spec in tools])
+        return self._template.render(self._entries(messages), tools=[self._encoder.escape_json(spec) for spec in tools])
 
     def completion(self, message: Message) -> str:
         """Text of an assistant turn behind the generation prompt, terminator included.
@@ -136,8 +136,3 @@ class TurnTexts:
             template_message(message, self._encoder, native_thinking=thinking, native_calls=calls)
             for message in messages
         ]
-
-    def _escape_spec(self, spec: ToolSpec) -> ToolSpec:
-        if isinstance(spec, str):
-            return self._encoder.escape(spec)
-        return {key: self._encoder.escape_json(value) for key, value in spec.items()}

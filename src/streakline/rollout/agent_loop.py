@@ -111,7 +111,7 @@ class AgentLoop:
         seeds = [partial(self._seed, epoch, task.id, member) for member in range(num_samples)]
         return [
             Episode(
-                task,
+                task=task,
                 make_environment=partial(_seeded_world, make_environment, task, seed_of_turn(_WORLD)),
                 prompt_ids=prompt,
                 renderer=self._renderer,

@@ -76,8 +76,9 @@ class PrefixMap:
         if window is None and group in self._biases:
             return self._biases[group]
         trunk = torch.arange(self.longest, device=positions.device)
-        distance = torch.where(trunk < self.lengths[:, None], positions[:, None] - trunk, -1)
-        bias = _bias(distance, window)[self.rows_of_slots].repeat_interleave(group, dim=1)[:, None]
+        bias = _bias(trunk < self.lengths[:, None], positions[:, None] - trunk, window)[
+            self.rows_of_slots
+        ].repeat_interleave(group, dim=1)[:, None]
         if window is None:
             self._biases[group] = bias
         return bias
@@ -124,7 +125,7 @@ class DecodeBlock:
         """[R, 1, 1, longest]."""
         if window not in self._biases:
             distance = self.slots[:, None] - torch.arange(self.longest, device=self.slots.device)
-            self._biases[window] = _bias(distance, window)[:, None, None]
+            self._biases[window] = _bias(distance >= 0, distance, window)[:, None, None]
         return self._biases[window]
 
 
@@ -186,10 +187,10 @@ class ChunkBlock:
             trunk = torch.arange(self.longest_prefix, device=device)
             in_tail = steps[:, :, None] - torch.arange(self.longest, device=device)
             in_trunk = (self.prefix_lengths[:, None] + steps)[:, :, None] - trunk
-            in_trunk = torch.where((trunk < self.prefix_lengths[:, None])[:, None], in_trunk, -1)
-            tail, prefix = (_bias(distance, window)[:, None, None] for distance in (in_tail, in_trunk))
-            shape = (-1, -1, group, -1, -1)
-            self._kept[window, group] = (tail.expand(shape).flatten(2, 3), prefix.expand(shape).flatten(2, 3))
+            seen = (trunk < self.prefix_lengths[:, None])[:, None].expand_as(in_trunk)
+            tail, prefix = _bias(in_tail >= 0, in_tail, window), _bias(seen, in_trunk, window)
+            # [C, Q, keys] -> [C, 1, g * Q, keys]
+            self._kept[window, group] = (tail.repeat(1, group, 1)[:, None], prefix.repeat(1, group, 1)[:, None])
         return self._kept[window, group]
 
 
@@ -218,11 +219,12 @@ class PromptBlock:
             positions=steps.repeat(num_prompts)[self.unpadded],
             size=(self.num_slots, width),
         )
+        distance = steps[:, None] - steps
         attended = functional.scaled_dot_product_attention(
             query[self.padded].transpose(1, 2),
             key[self.padded].transpose(1, 2),
             value[self.padded].transpose(1, 2),
-            attn_mask=None if window is None else _allowed(steps[:, None] - steps, window),
+            attn_mask=None if window is None else (distance >= 0) & (distance < window),
             is_causal=window is None,
             scale=1.0,
             enable_gqa=query.shape[1] != key.shape[1],
@@ -296,13 +298,9 @@ def _merged(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     return torch.lerp(second, first, torch.sigmoid(first[..., -1:] - second[..., -1:]))
 
 
-def _allowed(distance: torch.Tensor, window: int | None) -> torch.Tensor:
-    """Where a query may look, by how far each key stands before it; negative = it is not to be seen."""
-    return distance >= 0 if window is None else (distance >= 0) & (distance < window)
-
-
-def _bias(distance: torch.Tensor, window: int | None) -> torch.Tensor:
-    return torch.where(_allowed(distance, window), 0.0, _MASKED)
+def _bias(seen: torch.Tensor, distance: torch.Tensor, window: int | None) -> torch.Tensor:
+    """What is added to the scores of keys that are `seen`, and stand less than a window before the query."""
+    return torch.where(seen if window is None else seen & (distance < window), 0.0, _MASKED)
 
 
 def _attention(

@@ -65,36 +65,29 @@ def opening_tools(task: Task, *, mode: Literal["connected", "turn"]) -> tuple[To
 
 
 @final
+@dataclass(kw_only=True)
 class Episode:
-    """The run of one group member in a world of its own, which is made when it starts.
+    """The run of one group member in a world of its own, which is made when it starts."""
 
-    `prompt_ids` [T] are the task's opening messages, rendered; the members of a group share them. `seed_of_turn` gives
-    the seed of the draws of a 0-based assistant turn.
-    """
+    task: Task
+    make_environment: Callable[[], Environment]
+    prompt_ids: tuple[int, ...]
+    """[T] the task's opening messages, rendered; the members of a group share them."""
+    renderer: Renderer
+    sampling: SamplingPolicy
+    config: EpisodeConfig
+    group_member: int
+    seed_of_turn: Callable[[int], int]
+    """Gives the seed of the draws of a 0-based assistant turn."""
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        make_environment: Callable[[], Environment],
-        prompt_ids: tuple[int, ...],
-        renderer: Renderer,
-        sampling: SamplingPolicy,
-        config: EpisodeConfig,
-        group_member: int,
-        seed_of_turn: Callable[[int], int],
-    ) -> None:
-        self._task = task
-        self._renderer = renderer
-        self._sampling = sampling
-        self._config = config
-        self._group_member = group_member
-        self._seed_of_turn = seed_of_turn
+    def __post_init__(self) -> None:
+        """Open the record."""
+        task, renderer, config = self.task, self.renderer, self.config
         self._messages = list(opening_messages(task, mode=config.mode))
         self._tools = list(opening_tools(task, mode=config.mode))
-        self._draft = TrajectoryDraft(prompt_ids, terminator_id=renderer.terminator_id, is_sampled=True)
+        self._draft = TrajectoryDraft(self.prompt_ids, terminator_id=renderer.terminator_id, is_sampled=True)
         self._calls = CallRunner(
-            make_environment=make_environment,
+            make_environment=self.make_environment,
             encoder=renderer.encoder,
             max_invalid_calls=config.max_invalid_calls,
             max_repeated_calls=config.max_repeated_calls,
@@ -115,7 +108,7 @@ class Episode:
 
     def start(self) -> GenerationRequest | None:
         """Begin; None = the episode ended before its first turn, see the trajectory."""
-        last = len(self._task.requests) - 1 if self._config.mode == "turn" else 0
+        last = len(self.task.requests) - 1 if self.config.mode == "turn" else 0
         for user_turn in range(last + 1):
             if not self._begin_user_turn(user_turn):
                 return None
@@ -127,8 +120,8 @@ class Episode:
         self.generated_tokens += len(completion.token_ids)
         if completion.finish_reason == "error" or not completion.token_ids:
             return self._end(Termination.ENGINE_ERROR, completion.error or "The engine returned no token")
-        parsed = self._renderer.parse(completion.token_ids, close_thinking=self._config.close_thinking)
-        self._closes_thinking = parsed.open_thinking and self._config.close_thinking
+        parsed = self.renderer.parse(completion.token_ids, close_thinking=self.config.close_thinking)
+        self._closes_thinking = parsed.open_thinking and self.config.close_thinking
         self._messages.append(parsed.message)
         self._turns_of_request += 1
         if self._draft.add_turn(
@@ -150,7 +143,7 @@ class Episode:
         self._messages.extend(outcome.messages)
         if outcome.termination is not None:
             return self._end(outcome.termination, outcome.detail)
-        if self._config.mode == "turn":
+        if self.config.mode == "turn":
             # The grader looks at the calls; a turn with nothing but malformed ones made none.
             reason = Termination.ENVIRONMENT_DONE if outcome.results else Termination.INVALID_CALLS
             return self._end(reason, "; ".join(parsed.errors))
@@ -160,13 +153,13 @@ class Episode:
 
     def _after_answer(self) -> GenerationRequest | None:
         following = self._user_turn + 1
-        if self._config.mode == "turn" or following == len(self._task.requests):
+        if self.config.mode == "turn" or following == len(self.task.requests):
             return self._end(Termination.ANSWER)
         self._turns_of_request = 0
         if self._is_out_of_turns() or not self._begin_user_turn(following):
             return None
-        messages = self._task.requests[following]
-        new_tools = self._task.revealed_tools.get(following, ())
+        messages = self.task.requests[following]
+        new_tools = self.task.revealed_tools.get(following, ())
         self._messages.extend(messages)
         self._tools.extend(new_tools)
         return self._inject(messages, new_tools=new_tools, overflow=Termination.LENGTH)
@@ -182,14 +175,14 @@ class Episode:
         self, messages: Sequence[Message], *, new_tools: Sequence[ToolSchema] = (), overflow: Termination
     ) -> GenerationRequest | None:
         """Show the policy new messages, unless they leave it no room: then they are not part of the sample."""
-        if self._renderer.extends(messages):
-            injected = self._renderer.extension(messages, new_tools=new_tools, close_thinking=self._closes_thinking)
+        if self.renderer.extends(messages):
+            injected = self.renderer.extension(messages, new_tools=new_tools, close_thinking=self._closes_thinking)
             if self._is_out_of_room(len(self._draft.token_ids) + len(injected), overflow):
                 return None
             self._draft.extend(injected)
             self.injected_tokens += len(injected)
         else:
-            prompt = self._renderer.prompt(self._messages, tools=self._tools, task_id=self._task.id)
+            prompt = self.renderer.prompt(self._messages, tools=self._tools, task_id=self.task.id)
             if self._is_out_of_room(len(prompt), overflow):
                 return None
             self.injected_tokens += self._draft.continue_from(prompt)
@@ -203,23 +196,23 @@ class Episode:
         if self._is_out_of_room(length, overflow):
             return None
         # One token is kept for the terminator of a turn that is cut off.
-        limit = min(self._sampling.max_new_tokens, self._sampling.max_tokens - length - 1)
+        limit = min(self.sampling.max_new_tokens, self.sampling.max_tokens - length - 1)
         return GenerationRequest(
             prompt_ids=prompt,
-            seed=self._seed_of_turn(self._draft.num_turns),
+            seed=self.seed_of_turn(self._draft.num_turns),
             max_new_tokens=limit,
-            min_new_tokens=0 if self._draft.num_turns else min(self._sampling.min_new_tokens, limit),
+            min_new_tokens=0 if self._draft.num_turns else min(self.sampling.min_new_tokens, limit),
         )
 
     def _is_out_of_room(self, length: int, overflow: Termination) -> bool:
-        if length + 2 <= self._sampling.max_tokens:
+        if length + 2 <= self.sampling.max_tokens:
             return False
-        self._end(overflow, f"{length} tokens leave no room for a turn within {self._sampling.max_tokens}")
+        self._end(overflow, f"{length} tokens leave no room for a turn within {self.sampling.max_tokens}")
         return True
 
     def _is_out_of_turns(self) -> bool:
-        limit = self._config.max_turns_per_request
-        if self._draft.num_turns < self._config.max_turns and (limit is None or self._turns_of_request < limit):
+        limit = self.config.max_turns_per_request
+        if self._draft.num_turns < self.config.max_turns and (limit is None or self._turns_of_request < limit):
             return False
         self._end(Termination.MAX_TURNS)
         return True
@@ -227,10 +220,10 @@ class Episode:
     def _end(self, termination: Termination, detail: str = "") -> GenerationRequest | None:
         """Build the record; returns the next request, which there is none of."""
         self._trajectory = self._draft.finish(
-            task_id=self._task.id,
+            task_id=self.task.id,
             termination=termination,
-            train_last_sample_only=self._renderer.policy.thinking == "strip",
-            group_member=self._group_member,
+            train_last_sample_only=self.renderer.policy.thinking == "strip",
+            group_member=self.group_member,
             messages=self._messages,
             weight_version=self._weight_version,
             detail=detail,
