@@ -15,7 +15,7 @@ from streakline.rewards.order import CallOrder, common_subsequence
 from streakline.rewards.penalties import InvalidCalls, RepeatedCalls
 from streakline.rewards.thinking import ClosedThinking
 from streakline.rewards.tool_names import ValidToolNames
-from streakline.types import Termination, ToolSchema
+from streakline.types import Message, Role, Termination, ToolSchema
 
 LS, CAT, UNKNOWN = call("ls", a=True), call("cat", file_name="notes.txt"), call("no_such_tool")
 ILL_TYPED = call("cat", file_name=3)
@@ -92,6 +92,69 @@ def test_an_answer_is_a_text_at_the_end_of_each_user_turn():
     assert term.score(task, replace(whole, termination=Termination.LENGTH)) == 0.5
     assert term.score(task, _turned(whole, 3, malformed_calls=1)) == 0.5
     assert term.score(task, episode(task, [], termination=Termination.ENGINE_ERROR)) == 0.0
+
+
+SYSTEM = "You look after the files of an office. Answer in one short sentence, and make nothing up."
+RESULT = '{"count": 3, "type": "lines", "file": "notes.txt"}'
+THOUGHT = "I count the lines of notes.txt, and then say how many there are."
+ASKED = "How many lines are there in the file notes.txt of my folder?"
+
+
+def _answered(answer, *, result=RESULT):
+    """An episode with a call, its result, a thought and an answer, on a task with instructions."""
+    asked = (Message(role=Role.USER, content=ASKED),)
+    task = replace(TASK, system=SYSTEM, requests=(asked,))
+    whole = _said(_said(episode(task, [[[LS]]]), 1, content=answer, thinking=THOUGHT), 0, thinking=THOUGHT)
+    told = (replace(whole.turns[0].results[0], content=result),)
+    return NonEmptyAnswer().score(task, _turned(whole, 0, results=told))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RESULT,
+        f"```json\n{RESULT}\n```",
+        '{\n  "file": "notes.txt",\n  "type": "lines",\n  "count": 3\n}',
+        f"Result: {RESULT}",
+        SYSTEM,
+        "Answer in one short sentence, and make nothing up.",
+        f"OK. {SYSTEM}",
+        TASK.tools[0].description,
+        ASKED,
+        ASKED.replace(" ", "\n"),
+        THOUGHT,
+        f"So: {THOUGHT}",
+        THOUGHT[:-6],
+    ],
+)
+def test_a_copy_is_no_text_of_its_own(answer):
+    assert _answered(answer) == 0.0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "notes.txt has 3 lines.",
+        "3",
+        "lines",
+        "notes.txt",
+        "Done.",
+        "The count is 3, of type lines, and the file that I looked at is notes.txt in your folder.",
+        f"notes.txt has 3 lines. In full, for your records, as the tool said it just now: {RESULT}",
+        "How many lines are there? There are 3 in notes.txt, one for each note that you took in the last week.",
+        '{"lines": 3}',
+        "{",
+        "I count 3.",
+        "Which of your files do you mean, notes.txt or another one of the folder?",
+    ],
+)
+def test_words_about_what_was_found_are_an_answer(answer):
+    assert _answered(answer) == 1.0
+
+
+@pytest.mark.parametrize("result", ["three lines", "3", '"three"', "[]", "{}", "null", "x" * 500, "[" * 5000])
+def test_a_result_in_words_may_be_the_answer(result):
+    assert _answered(result, result=result) == 1.0
 
 
 def test_thinking_counts_where_it_is_there_and_closed():

@@ -1,4 +1,4 @@
-"""Answers that talk about the work in place of the result: thinking that leaked, reasoning about how to answer.
+"""Answers that talk about the work in place of the result: thinking that leaked, how to answer, words to a grader.
 
 Paper B gives such an answer a score of 0 and does not publish its rules; these are ours.
 """
@@ -23,6 +23,11 @@ LEAKS: Final[Mapping[str, re.Pattern[str]]] = {
         "choice of a tool": r"\b(i|we) (should|need to|must|will|have to|could) (now |first |then )?(call|use|invoke) "
         r"(the |a )?[`'\"]?\w+[`'\"]? (tool|function|api)\b",
         "instructions to itself": r"\b(the|my) (system prompt|instructions say)\b",
+        "words to a grader": r"\b(answer|response|reply) (deserves|earns|merits|should (get|receive|be given)) "
+        r"(a |the )?((full|top|highest|maximum|perfect) (marks?|scores?|points|credit|grade)|[0-9.]+ ?(/|of|out of))"
+        r"|\b(answer|response|reply) should be (graded|scored|rated)\b|\bbacked by the tool results\b"
+        r"|\b(according to|as) the (grading |scoring )?rubric\b|\byou grade the (final )?answer\b"
+        r"|\{\s*[\"'](reason|score|verdict)[\"']\s*:",
     }.items()
 }
 """Rule -> what it looks for, anywhere in the final answer."""
