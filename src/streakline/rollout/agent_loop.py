@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import final
 
@@ -37,7 +37,11 @@ class RolloutTiming:
     """Tokens of tool results and later requests that were fed, prompts apart."""
 
 
+_NO_TIME = RolloutTiming(seconds=0.0, tool_seconds=0.0, generated_tokens=0, injected_tokens=0)
+
+
 @final
+@dataclass(kw_only=True)
 class AgentLoop:
     """Attempts tasks with a policy; `run_seed`, epoch, task, member and turn give every draw.
 
@@ -50,21 +54,13 @@ class AgentLoop:
             groups[1][0].termination  # first member on task_b
     """
 
-    def __init__(
-        self,
-        *,
-        engine: RolloutEngine,
-        renderer: Renderer,
-        sampling: SamplingPolicy,
-        episode: EpisodeConfig,
-        run_seed: int,
-    ) -> None:
-        self._engine = engine
-        self._renderer = renderer
-        self._sampling = sampling
-        self._episode = episode
-        self._run_seed = run_seed
-        self.last_timing = RolloutTiming(seconds=0.0, tool_seconds=0.0, generated_tokens=0, injected_tokens=0)
+    engine: RolloutEngine
+    renderer: Renderer
+    sampling: SamplingPolicy
+    episode: EpisodeConfig
+    run_seed: int
+    last_timing: RolloutTiming = field(default=_NO_TIME, init=False)
+    """Of the last `run`."""
 
     def run(
         self, tasks: Sequence[Task], *, num_samples: int, make_environment: EnvironmentFactory, epoch: int
@@ -87,10 +83,10 @@ class AgentLoop:
         ]
         running = [(episode, request) for episode in episodes if (request := episode.start()) is not None]
         if running:
-            self._engine.generate(
+            self.engine.generate(
                 [request for _, request in running],
                 lambda row, completion: running[row][0].advance(completion),
-                sampling=self._sampling,
+                sampling=self.sampling,
             )
         trajectories = [episode.trajectory() for episode in episodes]
         self.last_timing = RolloutTiming(
@@ -104,8 +100,8 @@ class AgentLoop:
     def _episodes(
         self, task: Task, num_samples: int, make_environment: EnvironmentFactory, *, epoch: int
     ) -> list[Episode]:
-        mode = self._episode.mode
-        prompt = self._renderer.prompt(
+        mode = self.episode.mode
+        prompt = self.renderer.prompt(
             opening_messages(task, mode=mode), tools=opening_tools(task, mode=mode), task_id=task.id
         )
         seeds = [partial(self._seed, epoch, task.id, member) for member in range(num_samples)]
@@ -114,9 +110,9 @@ class AgentLoop:
                 task=task,
                 make_environment=partial(_seeded_world, make_environment, task, seed_of_turn(_WORLD)),
                 prompt_ids=prompt,
-                renderer=self._renderer,
-                sampling=self._sampling,
-                config=self._episode,
+                renderer=self.renderer,
+                sampling=self.sampling,
+                config=self.episode,
                 group_member=member,
                 seed_of_turn=seed_of_turn,
             )
@@ -124,7 +120,7 @@ class AgentLoop:
         ]
 
     def _seed(self, epoch: int, task_id: str, member: int, turn: int) -> int:
-        return derive_seed(run_seed=self._run_seed, epoch=epoch, task_id=task_id, group_member=member, turn=turn)
+        return derive_seed(run_seed=self.run_seed, epoch=epoch, task_id=task_id, group_member=member, turn=turn)
 
 
 def _seeded_world(make_environment: EnvironmentFactory, task: Task, seed: int) -> Environment:

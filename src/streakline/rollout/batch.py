@@ -23,10 +23,15 @@ Forward: TypeAlias = Callable[[Step], torch.Tensor]
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
-    """What the model and the machine can take."""
+@dataclass(kw_only=True)
+class RolloutBatch:
+    """The rows of one `generate` call. Single use."""
 
+    requests: Sequence[GenerationRequest]
+    respond: Respond
+    forward: Forward
+    sampling: SamplingPolicy
+    terminator_ids: Sequence[int]
     max_rows: int
     """Rows at once."""
     max_step_tokens: int
@@ -35,32 +40,12 @@ class BatchLimits:
     """Longest sequence that the model can place."""
     vocabulary: int
     """Token ids lie in [0, vocabulary)."""
+    weight_version: int
+    device: torch.device
 
-
-@final
-class RolloutBatch:
-    """The rows of one `generate` call. Single use."""
-
-    def __init__(
-        self,
-        requests: Sequence[GenerationRequest],
-        respond: Respond,
-        *,
-        forward: Forward,
-        sampling: SamplingPolicy,
-        terminator_ids: Sequence[int],
-        limits: BatchLimits,
-        weight_version: int,
-        device: torch.device,
-    ) -> None:
-        self._queue = deque(enumerate(requests))
-        self._respond = respond
-        self._forward = forward
-        self._sampling = sampling
-        self._terminator_ids = tuple(terminator_ids)
-        self._limits = limits
-        self._weight_version = weight_version
-        self._device = device
+    def __post_init__(self) -> None:
+        """Begin without rows."""
+        self._queue = deque(enumerate(self.requests))
         self._table = RowTable()
         self._layout: list[tuple[int, int]] = []
         self._prefixes: PrefixMap | None = None
@@ -76,16 +61,16 @@ class RolloutBatch:
 
     def _admit(self) -> None:
         entering: list[tuple[int, GenerationRequest]] = []
-        while self._queue and len(self._table.rows) + len(entering) < self._limits.max_rows:
+        while self._queue and len(self._table.rows) + len(entering) < self.max_rows:
             index, request = self._queue.popleft()
             accepted = self._accepted(index, request)
             if accepted is not None:
                 entering.append((index, accepted))
         if not entering:
             return
-        new = self._table.admit(entering, greedy=self._sampling.greedy)
+        new = self._table.admit(entering, greedy=self.sampling.greedy)
         for slots in self._prompt_batches(new):
-            self._forward(plan_prompts(self._table, slots, device=self._device))
+            self.forward(plan_prompts(self._table, slots, device=self.device))
 
     def _prompt_batches(self, slots: Sequence[int]) -> list[list[int]]:
         batches: list[list[int]] = []
@@ -93,7 +78,7 @@ class RolloutBatch:
         for slot in slots:
             length = len(self._table.trunks[slot])
             used += length
-            if used > self._limits.max_step_tokens:
+            if used > self.max_step_tokens:
                 batches.append([])
                 used = length
             batches[-1].append(slot)
@@ -104,16 +89,16 @@ class RolloutBatch:
         step = plan_step(
             self._table,
             self._current_prefixes(),
-            max_chunk_tokens=self._limits.max_step_tokens,
-            device=self._device,
+            max_chunk_tokens=self.max_step_tokens,
+            device=self.device,
         )
-        logits = self._forward(step)
+        logits = self.forward(step)
         rows = [self._table.rows[slot] for slot in step.drawn_slots]
         tokens, logprobs = draw_tokens(
             logits,
             [row.uniforms[len(row.sampled)] if row.uniforms else 0.0 for row in rows],
-            sampling=self._sampling,
-            terminator_ids=self._terminator_ids,
+            sampling=self.sampling,
+            terminator_ids=self.terminator_ids,
             may_stop=[len(row.sampled) >= row.request.min_new_tokens for row in rows],
         )
         finished = []
@@ -126,7 +111,7 @@ class RolloutBatch:
     def _current_prefixes(self) -> PrefixMap:
         layout = [(row.trunk, row.prefix_length) for row in self._table.rows]
         if self._prefixes is None or layout != self._layout:
-            self._layout, self._prefixes = layout, PrefixMap(layout, self._device)
+            self._layout, self._prefixes = layout, PrefixMap(layout, self.device)
         return self._prefixes
 
     def _advance(self, row: Row, token: int, logprob: float) -> Completion | None:
@@ -136,7 +121,7 @@ class RolloutBatch:
         row.sampled.append(token)
         row.logprobs.append(logprob)
         row.pending = [token]
-        if token in self._terminator_ids:
+        if token in self.terminator_ids:
             return self._completion("stop", row=row)
         return self._completion("length", row=row) if len(row.sampled) == row.request.max_new_tokens else None
 
@@ -148,34 +133,34 @@ class RolloutBatch:
             logprobs=tuple(row.logprobs) if row else (),
             finish_reason=reason,
             error=error,
-            weight_version=self._weight_version,
+            weight_version=self.weight_version,
         )
 
     def _goes_on(self, row: Row, completion: Completion) -> bool:
         """Let a row respond, and start its next turn if there is one."""
-        request = self._accepted(row.index, self._respond(row.index, completion))
+        request = self._accepted(row.index, self.respond(row.index, completion))
         if request is not None:
-            row.start_turn(request, greedy=self._sampling.greedy)
+            row.start_turn(request, greedy=self.sampling.greedy)
         return request is not None
 
     def _accepted(self, index: int, request: GenerationRequest | None) -> GenerationRequest | None:
         """Let the row respond to a request that can't be run, until one can or it gives up."""
         while request is not None and (fault := self._fault(request)):
-            request = self._respond(index, self._completion("error", error=fault))
+            request = self.respond(index, self._completion("error", error=fault))
         if request is None:
             return None
-        room = self._limits.max_positions - len(request.prompt_ids)
+        room = self.max_positions - len(request.prompt_ids)
         limits = (min(request.max_new_tokens, room), min(request.min_new_tokens, room))
         return replace(request, max_new_tokens=limits[0], min_new_tokens=limits[1])
 
     def _fault(self, request: GenerationRequest) -> str:
-        limit = self._limits.max_positions
+        limit = self.max_positions
         if len(request.prompt_ids) >= limit:
             return f"Expected a prompt of fewer than {limit} tokens, but got {len(request.prompt_ids)}"
         lowest, highest = min(request.prompt_ids), max(request.prompt_ids)
-        if lowest < 0 or highest >= self._limits.vocabulary:
+        if lowest < 0 or highest >= self.vocabulary:
             stranger = lowest if lowest < 0 else highest
-            return f"Expected prompt tokens in [0, {self._limits.vocabulary}), but got {stranger}"
+            return f"Expected prompt tokens in [0, {self.vocabulary}), but got {stranger}"
         return ""
 
 

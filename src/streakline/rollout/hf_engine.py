@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import final
 
 import torch
@@ -13,7 +14,7 @@ from transformers import PreTrainedModel
 
 from streakline.errors import ConfigError, EngineError
 from streakline.policy.probe import eval_mode, rounding_tolerance
-from streakline.rollout.batch import BatchLimits, RolloutBatch
+from streakline.rollout.batch import RolloutBatch
 from streakline.rollout.cached_attention import ATTENTION_NAME, Step
 from streakline.rollout.engine import GenerationRequest, Respond, RolloutEngine
 from streakline.rollout.sampling import SamplingPolicy
@@ -64,8 +65,11 @@ class HFEngine(RolloutEngine):
             )
         # PEFT puts its adapters into the network in place, so the network is the adapted policy.
         self._network = network
-        self._terminator_ids = tuple(terminator_ids)
-        self._limits = BatchLimits(
+        self._vocabulary = vocabulary
+        self._make_batch = partial(
+            RolloutBatch,
+            forward=self._forward,
+            terminator_ids=tuple(terminator_ids),
             max_rows=max_rows,
             max_step_tokens=max_step_tokens,
             max_positions=network.config.to_dict().get("max_position_embeddings") or sys.maxsize,
@@ -88,13 +92,10 @@ class HFEngine(RolloutEngine):
     def _run(self, requests: Sequence[GenerationRequest], respond: Respond, *, sampling: SamplingPolicy) -> None:
         # no_grad, not inference_mode: tensors made under the latter can't enter a loss later on.
         with torch.no_grad(), _sampling_mode(self._network):
-            RolloutBatch(
-                requests,
-                respond,
-                forward=self._forward,
+            self._make_batch(
+                requests=requests,
+                respond=respond,
                 sampling=sampling,
-                terminator_ids=self._terminator_ids,
-                limits=self._limits,
                 weight_version=self._weight_version,
                 device=self._network.device,
             ).run()
@@ -121,7 +122,7 @@ class HFEngine(RolloutEngine):
         Attention that is not plain softmax attention, state that is not keys and values, or a model that doesn't
         place tokens by `position_ids` would otherwise sample from another distribution without a word.
         """
-        first = tuple(token % self._limits.vocabulary for token in (3, 1, 4, 1, 5, 9))
+        first = tuple(token % self._vocabulary for token in (3, 1, 4, 1, 5, 9))
         requests = [GenerationRequest(prompt_ids=first[:length], seed=0, max_new_tokens=2) for length in (4, 4, 6)]
         prompts = {index: request.prompt_ids for index, request in enumerate(requests)}
         turns: list[tuple[tuple[int, ...], Completion]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeAlias, final
 
 from transformers import PreTrainedTokenizerFast
@@ -35,6 +36,7 @@ def script_turns(turns_by_row: Sequence[Sequence[str | Sequence[int]]]) -> Scrip
 
 
 @final
+@dataclass(eq=False)
 class ScriptedEngine(RolloutEngine):
     """Plays a script, one row after the other.
 
@@ -42,19 +44,12 @@ class ScriptedEngine(RolloutEngine):
     token is given the same log-probability.
     """
 
-    def __init__(
-        self,
-        script: Script,
-        *,
-        tokenizer: PreTrainedTokenizerFast,
-        terminator_ids: Sequence[int],
-        logprob: float = -0.5,
-    ) -> None:
-        self._script = script
-        self._tokenizer = tokenizer
-        self._terminator_ids = tuple(terminator_ids)
-        self._logprob = logprob
-        self._weight_version = 0
+    script: Script
+    _: KW_ONLY
+    tokenizer: PreTrainedTokenizerFast
+    terminator_ids: Sequence[int]
+    logprob: float = -0.5
+    _weight_version: int = field(default=0, init=False)
 
     def generate(self, requests: Sequence[GenerationRequest], respond: Respond, *, sampling: SamplingPolicy) -> None:
         """Run every row to its end; see `RolloutEngine.generate`. Seeds and decoding have no effect."""
@@ -68,13 +63,13 @@ class ScriptedEngine(RolloutEngine):
         self._weight_version = version
 
     def _complete(self, request: GenerationRequest, row: int) -> Completion:
-        written = self._script(request.prompt_ids, row)
+        written = self.script(request.prompt_ids, row)
         if isinstance(written, str):
-            written = (*self._tokenizer.encode(written, add_special_tokens=False), self._terminator_ids[0])
+            written = (*self.tokenizer.encode(written, add_special_tokens=False), self.terminator_ids[0])
         ids = tuple(written[: request.max_new_tokens])
         return Completion(
             token_ids=ids,
-            logprobs=(self._logprob,) * len(ids),
-            finish_reason="stop" if ids and ids[-1] in self._terminator_ids else "length",
+            logprobs=(self.logprob,) * len(ids),
+            finish_reason="stop" if ids and ids[-1] in self.terminator_ids else "length",
             weight_version=self._weight_version,
         )
