@@ -28,6 +28,12 @@ def _design(variance: VarianceSplit = TYPICAL, **changes: float) -> Design:
     )
 
 
+def test_the_error_by_hand() -> None:
+    over_tasks = 2 * (0.10 * (1 - 0.8) + 0.02 / 5 + 0.12 / (5 * 2)) / 200
+    assert _design().error == pytest.approx(math.sqrt(over_tasks + 2 * 0.0016 / 5))
+    assert _design(over_seeds=False).error == pytest.approx(math.sqrt(over_tasks))
+
+
 @pytest.mark.parametrize(("difference", "published"), [(0.2, 393), (0.5, 64), (0.8, 26)])
 def test_seeds_needed_are_cohens(difference: float, published: int) -> None:
     # Cohen (1988), Statistical Power Analysis, table 2.4.1: n of each group for power .80 at a two-sided .05.

@@ -87,6 +87,13 @@ def test_the_best_may_be_safe_while_the_others_are_not() -> None:
     assert ranking_stability(arms) == stability
 
 
+def test_the_third_may_become_the_best() -> None:
+    arms = {"a": _arm([0.60, 0.601, 0.602]), "b": _arm([0.55, 0.551, 0.552]), "c": _arm([0.3, 0.5, 0.7])}
+    flip = flip_probability(arms["a"], arms["c"])
+    assert flip > 0.3
+    assert ranking_stability(arms).best_changes == pytest.approx(flip, abs=0.02)
+
+
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=5), st.lists(st.floats(0, 1), min_size=2, max_size=5))
 def test_a_flip_is_at_most_as_likely_as_not_and_does_not_depend_on_order(
     first: list[float], second: list[float]
