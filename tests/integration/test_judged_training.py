@@ -310,7 +310,7 @@ def config(folder, url):
     judge = {
         "class_path": "streakline.rewards.judge.openai_judge.OpenAIJudge",
         "init_args": {
-            "endpoint": {"model": "scripted", "base_url": url, "api_key_env": None},
+            "endpoint": {"model": "scripted", "base_url": url, "api_key_env": ""},
             "store": "judge.sqlite",
             "limits": asdict(FAST),
         },

@@ -370,6 +370,16 @@ def test_bad_options_are_one_clear_line(tmp_path):
         Limits(concurrency=0)
     with pytest.raises(ConfigError, match=r"Expected `limits\.timeout_s` to be positive, but got 0"):
         Limits(timeout_s=0)
+    with pytest.raises(
+        ConfigError, match=r"Expected `endpoint\.temperature` to be a number, or null in a file, but got 'N"
+    ):
+        judge_at("http://127.0.0.1:9/v1", tmp_path / "a", temperature="None")
+    with pytest.raises(ConfigError, match=r"Expected `endpoint\.model` to name a model, but got ''"):
+        judge_at("http://127.0.0.1:9/v1", tmp_path / "a", model="")
+    with pytest.raises(ConfigError, match=r"Expected `limits\.requests_per_minute` to be positive, but got 'None'"):
+        Limits(requests_per_minute="None")
+    with pytest.raises(ConfigError, match=r"Expected `budget\.max_calls` to be a whole number of at least 0, or null"):
+        Budget(max_calls="None")
     with pytest.raises(ConfigError, match=r"Expected `prompt\.max_result_chars` to be at least 8, but got 1"):
         JudgePrompt(max_result_chars=1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, final
 
@@ -31,8 +31,8 @@ class Endpoint:
     """Name under which the server knows the model."""
     base_url: str | None = None
     """Address up to `/v1`; None = what the `openai` client takes: the variable OPENAI_BASE_URL, or OpenAI itself."""
-    api_key_env: str | None = "OPENAI_API_KEY"
-    """Environment variable that holds the key; None = the server wants none."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Environment variable that holds the key; empty = the server wants none."""
     temperature: float | None = 0.0
     """None = not sent, for models that don't take it."""
     seed: int | None = 0
@@ -45,6 +45,15 @@ class Endpoint:
     """Further fields of the request, such as `reasoning_effort`."""
     revision: str = ""
     """Change it when another model has taken over the name: what the old one said is then asked anew."""
+
+    def __post_init__(self) -> None:
+        """Check what jsonargparse lets pass: a `null` of the command line, this deep, is the text None."""
+        if not self.model:
+            raise ConfigError("Expected `endpoint.model` to name a model, but got ''")
+        for name in ("temperature", "seed", "max_tokens"):
+            value: object = asdict(self)[name]
+            if value is not None and not isinstance(value, int | float):
+                raise ConfigError(f"Expected `endpoint.{name}` to be a number, or null in a file, but got {value!r}")
 
     def identity(self) -> dict[str, JSON]:
         """What decides a verdict. The address does not: a model may move."""
@@ -172,12 +181,12 @@ def _head(value: object) -> str:
 
 
 def _api_key(endpoint: Endpoint) -> str:
-    if endpoint.api_key_env is None:
+    if not endpoint.api_key_env:
         return "none"
     key = os.environ.get(endpoint.api_key_env)
     if not key:
         raise ConfigError(
             f"Expected the environment variable `{endpoint.api_key_env}` to hold the key of judge {endpoint.model}, "
-            "but it is empty; a server without keys needs `api_key_env: null`"
+            "but it is empty; a server without keys needs `api_key_env: ''`"
         )
     return key

@@ -40,11 +40,14 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        counts, positive = {"concurrency", "attempts"}, {"timeout_s", "requests_per_minute"}
         for name, value in asdict(self).items():
-            least = 1 if name in {"concurrency", "attempts"} else 0
-            if value is not None and (value < least or (value == 0 and name in {"timeout_s", "requests_per_minute"})):
-                expected = "at least 1" if least else "positive"
-                raise ConfigError(f"Expected `limits.{name}` to be {expected}, but got {value}")
+            if value is None and name == "requests_per_minute":
+                continue
+            expected = "at least 1" if name in counts else "positive" if name in positive else "at least 0"
+            least = 1 if name in counts else 0
+            if not isinstance(value, int | float) or value < least or (value == 0 and name in positive):
+                raise ConfigError(f"Expected `limits.{name}` to be {expected}, but got {value!r}")
 
 
 @final

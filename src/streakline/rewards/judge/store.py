@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self, final
 
-from streakline.errors import DataError
+from streakline.errors import ConfigError, DataError
 
 _BUSY_TIMEOUT_S = 60.0
 _SCHEMA = (
@@ -34,6 +34,14 @@ class Budget:
     """Requests, retries included; None = no limit."""
     max_tokens: int | None = None
     """Tokens of requests and replies; those under way when it is reached still count. None = no limit."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name, limit in asdict(self).items():
+            if limit is not None and (not isinstance(limit, int) or limit < 0):
+                raise ConfigError(
+                    f"Expected `budget.{name}` to be a whole number of at least 0, or null in a file, but got {limit!r}"
+                )
 
 
 @final
