@@ -19,7 +19,7 @@ from tqdm import tqdm
 from streakline.cache.index import make_index
 from streakline.cache.state import ToolKind, ToolTraits
 from streakline.cache.store import CacheStore
-from streakline.data.cache_build import BuildReport, ConversationRecorder, record_gold, volatile_tools
+from streakline.data.cache_build import BuildReport, ConversationRecorder, record_gold
 from streakline.errors import ConfigError, StreaklineError
 from streakline.tasks.base import TaskSet
 
@@ -66,7 +66,7 @@ def print_summary(store: CacheStore, report: BuildReport) -> None:
         print(f"skipped: {len(report.faults) - _SHOWN_FAULTS} more", file=sys.stderr)
     tools = store.tools()
     kinds = {kind: sum(record.traits.kind is kind for record in tools.values()) for kind in ToolKind}
-    differing = volatile_tools(store)
+    differing = store.conflicts()
     print(f"{store.path}: {store.num_entries} entries of {len(tools)} tools, digest {store.digest()[:12]}")
     print("tools: " + ", ".join(f"{number} {kind.value}" for kind, number in kinds.items()))
     print(

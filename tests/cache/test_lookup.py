@@ -234,38 +234,6 @@ def test_an_independent_best_effort_draws_among_eight_entries_of_the_tool(cache_
     assert {tier for tier, _, _ in drawn} == {Tier.BEST_EFFORT}
 
 
-def test_many_look_ups_at_once_are_those_made_one_by_one(cache_of):
-    for options in ({}, {"draw": "independent", "best_effort": "nearest", "max_age_s": 5.0}):
-        cache = cache_of(
-            *SIMILAR,
-            *RECORDED,
-            entry("old", at=NOW - 10, a=1, b=2, c=3, d=4),
-            entry("1", tool="ls", state=b"1"),
-            tools={"ls": READS, "now": VOLATILE},
-            **options,
-        )
-        calls = [
-            ("plan", {"a": 1, "b": 2, "c": 3, "d": 10}),
-            ("plan", ASKED),
-            ("plan", {"z": 1}),
-            ("plan", {"c": 3}),
-            ("plan", {"c": float("inf")}),
-            ("plans", {}),
-            ("now", {}),
-            ("ls", {}),
-            ("ls", {}),
-        ] * 3
-        states = [b"2", b"1", b"", b"", b"", b"", b"", b"2", b"1"] * 3
-        seeds = list(range(len(calls)))
-        one_by_one = [
-            cache.lookup(tool, arguments, state=state, seed=seed)
-            for (tool, arguments), state, seed in zip(calls, states, seeds, strict=True)
-        ]
-        assert cache.lookup_many(calls, states=states, seeds=seeds) == one_by_one
-        assert {found.tier for found in one_by_one} == set(Tier) - {Tier.LIVE}
-    assert cache.lookup_many([]) == []
-
-
 def test_a_frozen_cache_gives_each_call_the_same_answer_however_often_it_is_asked(cache_of, monkeypatch):
     monkeypatch.setattr("streakline.cache.lookup._REMEMBERED", 3)
     recorded = [*SIMILAR, entry("long " * 2000, a=1), entry("1", tool="ls", state=b"1")]

@@ -5,7 +5,7 @@ from tests.fixtures.worlds import world
 
 from streakline.cache.state import ToolKind, ToolTraits
 from streakline.cache.store import CacheStore
-from streakline.data.cache_build import BuildReport, ConversationRecorder, paired_results, record_gold, volatile_tools
+from streakline.data.cache_build import BuildReport, ConversationRecorder, paired_results, record_gold
 from streakline.environment.cached import CachedTools
 from streakline.environment.live import LiveEnvironment
 from streakline.errors import ConfigError, DataError
@@ -116,7 +116,7 @@ def test_the_same_result_is_a_duplicate_and_another_a_conflict(store, tmp_path):
     rows = [row(("now", {}, "1")), row(("now", {}, "1")), row(("now", {}, "2")), row(("add", {"a": 1.0}, "1"))]
     report = record(store, write(tmp_path / "rows.jsonl", rows))
     assert (report.added, report.duplicates, report.conflicts) == (3, 1, 1)
-    assert volatile_tools(store) == {"now": 1}
+    assert store.conflicts() == {"now": 1}
 
 
 def test_errors_are_recorded_as_such(store, tmp_path):

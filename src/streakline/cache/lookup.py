@@ -180,23 +180,6 @@ class ToolCache:
             self._remember(asked.key, answer)
         return answer
 
-    def lookup_many(
-        self,
-        calls: Sequence[tuple[str, Mapping[str, JSON]]],
-        *,
-        states: Sequence[bytes] = (),
-        seeds: Sequence[int] = (),
-    ) -> list[Served]:
-        """Find what each of many calls gets, as `lookup` does.
-
-        Args:
-            calls: [calls] tool and arguments.
-            states: [calls] digests; empty = none has a state.
-            seeds: [calls]; empty = 0 for all.
-        """
-        parts = zip(calls, states or [b""] * len(calls), seeds or [0] * len(calls), strict=True)
-        return [self.lookup(tool, arguments, state=state, seed=seed) for (tool, arguments), state, seed in parts]
-
     def _asked(self, tool: str, arguments: Mapping[str, JSON], state: bytes, seed: int) -> _Asked | Served:
         """The call in canonical form, or the miss that needs no search."""
         tool = tool if tool.isascii() else nfc(tool)

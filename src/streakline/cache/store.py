@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, final
 
 import numpy as np
@@ -27,10 +26,6 @@ _MODULUS = 2**256
 _PAGE = 1000
 _SELECT = f"SELECT {STORED_COLUMNS} FROM entries"  # noqa: S608
 _BEST_FIRST = "ORDER BY times DESC, id"
-# Two rows without order say whether there is a conflict, for less than it takes to set up a sort.
-_TWO_BY_KEY = f"{_SELECT} WHERE key = ? LIMIT 2"
-_BEST_BY_KEY = f"{_SELECT} WHERE key = ? {_BEST_FIRST} LIMIT 1"
-_BY_ID = f"{_SELECT} WHERE id = ?"
 _SAME_RESULT = f"{_SELECT} WHERE key = ? AND result_digest = ?"
 _INSERT = (
     f"INSERT INTO entries(id, checksum, {', '.join(Row._fields)}) "  # noqa: S608
@@ -94,9 +89,7 @@ class CacheStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(self, entries: Iterable[NewEntry]) -> AddReport:
@@ -110,21 +103,21 @@ class CacheStore:
         rows = [to_row(entry) for entry in entries]
         added = conflicts = 0
         with self._transaction():
-            digest = int(self._meta("digest"), 16)
-            next_id = self.last_id + 1
+            change, next_id = 0, self.last_id + 1
             for row in rows:
                 old = self._fetch(_SAME_RESULT, row.key, row.result_digest)
                 if old:
-                    digest += self._count(row, old[0])
+                    change += self._count(row, old[0])
                     continue
                 conflicts += bool(self._fetch("SELECT 1 FROM entries WHERE key = ? LIMIT 1", row.key))
-                digest += row.digest
+                change += row.digest
                 self._connection.execute(_INSERT, (next_id + added, row_checksum(row.digest, next_id + added), *row))
                 added += 1
-            digest += sum(self._enter_tool(tool) for tool in {row.tool for row in rows})
             sources = {(row.source,) for row in rows if row.source != '""'}
             self._connection.executemany("INSERT OR IGNORE INTO sources VALUES (?)", sources)
-            write_meta(self._connection, "digest", f"{digest % _MODULUS:064x}")
+            known = "SELECT 1 FROM tools WHERE name = ?"
+            unknown = [text for text in {row.tool for row in rows} if not self._fetch(known, text)]
+            self._enter_tools({json.loads(text): ToolRecord() for text in unknown}, change=change)
         return AddReport(added=added, duplicates=len(rows) - added, conflicts=conflicts)
 
     def set_tool(self, name: str, record: ToolRecord) -> None:
@@ -139,21 +132,22 @@ class CacheStore:
 
     def exact(self, key: bytes) -> Entry | None:
         """Find the result recorded under an exact key; of several the first in order."""
-        rows = self._fetch(_TWO_BY_KEY, key)
-        if len(rows) > 1:
-            rows = self._fetch(_BEST_BY_KEY, key)
-        return self._decoded(rows[0])[0] if rows else None
+        # Two rows without order say whether there is a conflict, for less than it takes to set up a sort.
+        found = self._entries("key = ? LIMIT 2", key)
+        if len(found) > 1:
+            found = self._entries(f"key = ? {_BEST_FIRST} LIMIT 1", key)
+        return found[0] if found else None
 
     def same_call(self, call: bytes) -> list[Entry]:
         """Find what was recorded for a call in any state, in order."""
-        return [self._decoded(row)[0] for row in self._fetch(f"{_SELECT} WHERE call = ? {_BEST_FIRST}", call)]
+        return self._entries(f"call = ? {_BEST_FIRST}", call)
 
     def get(self, entry_id: int) -> Entry:
         """Give an entry by its id; raises `CacheError` where there is none."""
-        rows = self._fetch(_BY_ID, entry_id)
-        if not rows:
+        found = self._entries("id = ?", entry_id)
+        if not found:
             raise CacheError(f"Expected `entry_id` to be that of an entry of `{self.path}`, but got {entry_id}")
-        return self._decoded(rows[0])[0]
+        return found[0]
 
     def iterate(self, tool: str | None = None) -> Iterator[Entry]:
         """Go through the entries, or those of one tool, by id."""
@@ -163,14 +157,20 @@ class CacheStore:
             yield from (self.get(entry_id) for (entry_id,) in ids)
             return
         last = 0
-        while rows := self._fetch(f"{_SELECT} WHERE id > ? ORDER BY id LIMIT {_PAGE}", last):
-            yield from (self._decoded(row)[0] for row in rows)
-            last = rows[-1][0]
+        while page := self._entries(f"id > ? ORDER BY id LIMIT {_PAGE}", last):
+            yield from page
+            last = page[-1].id
 
     def most_frequent(self, tool: str) -> Entry | None:
         """Give the tool's result that is first in order; None = nothing was recorded for it."""
-        rows = self._fetch(f"{_SELECT} WHERE tool = ? {_BEST_FIRST} LIMIT 1", tool_text(tool))
-        return self._decoded(rows[0])[0] if rows else None
+        found = self._entries(f"tool = ? {_BEST_FIRST} LIMIT 1", tool_text(tool))
+        return found[0] if found else None
+
+    def conflicts(self) -> dict[str, int]:
+        """Count, by tool, the calls whose results differ in the same state."""
+        differing = "SELECT tool FROM entries GROUP BY key HAVING count(*) > 1"
+        found = self._fetch(f"SELECT tool, count(*) FROM ({differing}) GROUP BY tool")  # noqa: S608
+        return {json.loads(name): count for name, count in found}
 
     def tools(self) -> dict[str, ToolRecord]:
         """Give what is known of each tool, by name."""
@@ -223,8 +223,9 @@ class CacheStore:
         if f"{digest % _MODULUS:064x}" != self.digest():
             raise damaged(self.path, "rows that its digest doesn't count")
 
-    def _enter_tools(self, records: Mapping[str, ToolRecord]) -> None:
-        digest = int(self._meta("digest"), 16)
+    def _enter_tools(self, records: Mapping[str, ToolRecord], *, change: int = 0) -> None:
+        """Enter records, and move the digest on by theirs and by `change`."""
+        digest = int(self._meta("digest"), 16) + change
         for name, record in records.items():
             text, new = tool_text(name), _record_text(record)
             old = self._fetch("SELECT record FROM tools WHERE name = ?", text)
@@ -240,13 +241,6 @@ class CacheStore:
         values = joined.times, joined.recorded_at, joined.source, row_checksum(joined.digest, old.id), old.id
         self._connection.execute(_UPDATE, values)
         return joined.digest - digest
-
-    def _enter_tool(self, text: str) -> int:
-        """Enter a tool that isn't known; gives the change of the digest."""
-        record = _record_text(ToolRecord())
-        values = (text, record, text_checksum(text, record))
-        cursor = self._connection.execute("INSERT OR IGNORE INTO tools VALUES (?, ?, ?)", values)
-        return _tool_digest(text, record) if cursor.rowcount else 0
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -266,6 +260,9 @@ class CacheStore:
             return self._connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:  # `faults_named` would take longer than most queries.
             raise fault(self.path, error) from error
+
+    def _entries(self, which: str, *values: object) -> list[Entry]:
+        return [self._decoded(row)[0] for row in self._fetch(f"{_SELECT} WHERE {which}", *values)]
 
     def _meta(self, name: str) -> str:
         return read_meta(self._connection, self.path, name)

@@ -7,7 +7,6 @@ content), and a call that was recorded in its state, are not recorded twice.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -199,14 +198,6 @@ def paired_results(messages: Sequence[Message]) -> Iterator[tuple[ToolCall, Mess
             if answer is not None:
                 answers.remove(answer)
             yield call, answer
-
-
-def volatile_tools(store: CacheStore) -> dict[str, int]:
-    """Tools whose recorded results differ for the same call in the same state, and for how many calls they do."""
-    results: Counter[tuple[str, bytes, bytes]] = Counter()
-    for entry in store.iterate():
-        results[(entry.tool, call_key(entry.tool, canonical_text(entry.arguments)), entry.state)] += 1
-    return dict(Counter(tool for (tool, _, _), different in results.items() if different > 1))
 
 
 def _source(path: Path, number: int, line: bytes) -> str:

@@ -17,7 +17,6 @@ from streakline.cache.index import open_index
 from streakline.cache.lookup import CacheOptions, ToolCache
 from streakline.cache.state import ToolKind
 from streakline.cache.store import CacheStore
-from streakline.data.cache_build import volatile_tools
 from streakline.environment.base import Environment
 from streakline.environment.cached import CachedEnvironment
 from streakline.environment.live import LiveEnvironment
@@ -243,7 +242,7 @@ def propose(sweep: Mapping[float, Figures], *, min_fidelity: float) -> float | N
 
 def kind_findings(store: CacheStore, calls: Iterable[AuditedCall]) -> dict[str, str]:
     """Find the tools whose declared kind is contradicted, in the store or by the live tools. See `CacheAudit.kinds`."""
-    conflicts, differing, writes = Counter(volatile_tools(store)), Counter[str](), Counter[str]()
+    conflicts, differing, writes = Counter(store.conflicts()), Counter[str](), Counter[str]()
     for call in calls:
         writes[call.tool] += call.wrote
         differing[call.tool] += call.answer.tier is Tier.EXACT and not call.answer.is_live and not call.diverged
