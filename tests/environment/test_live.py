@@ -10,7 +10,7 @@ from tests.fixtures.episodes import call
 from tests.fixtures.worlds import world
 
 from streakline.environment import live
-from streakline.environment.live import LiveEnvironment
+from streakline.environment.live import LiveEnvironment, refusal
 from streakline.environment.simulators import tool_schemas
 from streakline.errors import ConfigError, DataError
 from streakline.types import Message, Role, Task, ToolCall, ToolSchema
@@ -232,3 +232,23 @@ def test_a_scenario_that_is_no_object_is_refused():
 def test_a_time_limit_that_is_not_positive_is_refused(timeout_s):
     with pytest.raises(ConfigError, match="`timeout_s`"):
         LiveEnvironment(world(), timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "refused"),
+    [
+        ("power", {"base": 2, "exponent": 10}, False),
+        ("power", {"base": 10**9, "exponent": 10**9}, True),
+        ("power", {"base": -7, "exponent": 10**6}, True),
+        ("power", {"base": 1, "exponent": 10**12}, False),
+        ("power", {"base": 2, "exponent": -(10**12)}, False),
+        ("power", {"base": 1e200, "exponent": 10**12}, False),
+        ("square_root", {"number": 2, "precision": 50}, False),
+        ("square_root", {"number": 2, "precision": 10**9}, True),
+        ("logarithm", {"value": 2, "base": 3, "precision": 10**9}, True),
+        ("round_number", {"number": 5, "decimal_places": -(10**9)}, True),
+        ("logarithm", {"value": 10**9, "base": 10**9, "precision": 5}, False),
+    ],
+)
+def test_only_calculations_without_end_are_refused(tool, arguments, refused):
+    assert bool(refusal(tool, arguments)) == refused

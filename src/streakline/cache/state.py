@@ -52,11 +52,6 @@ def initial_digest(value: JSON) -> bytes:
     return sha256(canonical_text(canonical_arguments({"state": value})).encode("ascii")).digest()
 
 
-def after_write(digest: bytes, call: bytes) -> bytes:
-    """Move the digest of a state on by the key of a call that wrote to it: SHA-256(digest + call), 32 bytes."""
-    return sha256(digest + call).digest()
-
-
 @final
 class StateTracker:
     """The digests of all states of one episode, by name.
@@ -81,6 +76,6 @@ class StateTracker:
         return dict(self._digests)
 
     def record(self, traits: ToolTraits, call_key: bytes, *, is_error: bool) -> None:
-        """Note a call that was made: a successful write moves its state on, nothing else does."""
+        """Note a call: a successful write moves its state on to SHA-256(digest + key), nothing else does."""
         if traits.writes and not is_error:
-            self._digests[traits.state] = after_write(self.digest(traits), call_key)
+            self._digests[traits.state] = sha256(self.digest(traits) + call_key).digest()

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, final
 
 from streakline.cache.database import SCHEMA_VERSION
 from streakline.cache.lookup import CacheOptions, Served, ToolCache, open_cache
-from streakline.cache.state import StateTracker, ToolKind, ToolTraits
+from streakline.cache.state import StateTracker, ToolKind
 from streakline.cache.store import CacheStore, NewEntry
 from streakline.environment.base import Environment
 from streakline.environment.live import LiveEnvironment, call_fault, encodable, error_result
@@ -89,8 +89,8 @@ class CachedEnvironment(Environment):
         """
         if self._cache is None:
             return self._world().state()
-        traits = {name: ToolTraits(kind=ToolKind.STATEFUL, state=name) for name in self._task.simulators}
-        return {name: self._tracker.digest(value).hex() for name, value in traits.items()}
+        digests = self._tracker.digests()
+        return {name: digests[name].hex() for name in self._task.simulators}
 
     @property
     def done(self) -> bool:

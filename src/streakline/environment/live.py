@@ -10,7 +10,6 @@ from typing import final
 
 from streakline.environment.base import Environment
 from streakline.environment.clock import frozen_clock, parse_clock
-from streakline.environment.guards import refusal
 from streakline.environment.json_schema import argument_errors
 from streakline.environment.simulators import (
     create_simulator,
@@ -26,6 +25,10 @@ from streakline.types import JSON, Task, ToolCall, ToolResult, ToolSchema
 
 _SHOWN_NAME = 80
 """Characters of an unknown name that an error repeats to the model."""
+_MAX_DIGITS = 1000
+"""Digits of precision that a calculation may ask for."""
+_MAX_POWER_BITS = 14_000
+"""Size of an integer power: just under the 4300 digits that Python converts to text."""
 
 
 @final
@@ -115,19 +118,15 @@ class LiveEnvironment(Environment):
                 )
 
     def _run(self, call: ToolCall) -> ToolResult:
-        def run() -> tuple[str, bool]:
-            return self._call_tool(call)
-
         if self._timeout_s is None:
-            content, is_error = run()
+            content, is_error = self._call_tool(call)
         else:
             try:
-                content, is_error = run_with_timeout(run, timeout_s=self._timeout_s)
+                content, is_error = run_with_timeout(lambda: self._call_tool(call), timeout_s=self._timeout_s)
             except TimeoutError:
                 self._done = True
-                return error_result(
-                    call, f"Expected `{call.name}` to answer within {self._timeout_s:g} s, but got nothing"
-                )
+                message = f"Expected `{call.name}` to answer within {self._timeout_s:g} s, but got nothing"
+                return error_result(call, message)
         return _result(call, content, is_error=is_error)
 
     def _call_tool(self, call: ToolCall) -> tuple[str, bool]:
@@ -154,6 +153,23 @@ def call_fault(call: ToolCall, *, visible: Mapping[str, ToolSchema]) -> str:
     if schema is None:
         return _unknown_tool(call.name, visible)
     return argument_errors(call.arguments, parameters=schema.parameters) or refusal(call.name, call.arguments)
+
+
+def refusal(tool: str, arguments: Mapping[str, JSON]) -> str:
+    """Say why a call with arguments of the right types would hold the interpreter for hours; empty = it would not.
+
+    No time-out can interrupt a huge integer operation.
+    """
+    for name in ("precision", "decimal_places"):
+        value = arguments.get(name)
+        if isinstance(value, int) and abs(value) > _MAX_DIGITS:
+            return f"Expected `{name}` to be at most {_MAX_DIGITS}, but got {value}"
+    base, exponent = arguments.get("base"), arguments.get("exponent")
+    if tool == "power" and isinstance(base, int) and isinstance(exponent, int):  # powers of floats overflow at once
+        num_bits = exponent * base.bit_length() if abs(base) > 1 else 0
+        if num_bits > _MAX_POWER_BITS:
+            return f"Expected a result of at most {_MAX_POWER_BITS} bits, but got a larger power"
+    return ""
 
 
 def _unknown_tool(name: str, visible: Mapping[str, ToolSchema]) -> str:
