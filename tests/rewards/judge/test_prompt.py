@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fixtures.judge_server import DATA, Answer, data_of, judge_at, judge_server
 
 from streakline.rewards.judge.case import JudgeCase, conversation_case
-from streakline.rewards.judge.prompt import JudgePrompt, quoted
+from streakline.rewards.judge.prompt import VERSION, JudgePrompt, quoted
 from streakline.types import Message, Role, ToolCall
 
 PROMPT = JudgePrompt()
@@ -148,6 +148,11 @@ def test_the_digest_follows_the_texts_and_options():
     assert len(digests) == 4
     assert JudgePrompt().digest == PROMPT.digest
     assert re.fullmatch("[0-9a-f]{64}", PROMPT.digest)
+
+
+def test_another_text_is_another_version():
+    published = {"1": "4a4a5b7c51742d9c79d0f855d65c495f27fa7c80e2778768aeff93be327c9c32"}
+    assert JudgePrompt().digest == published[VERSION], "Raise `VERSION`, and note the digest of the new texts here"
 
 
 def naive(case):
