@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 from streakline.cache.canonical import call_key, canonical_arguments, canonical_text, entry_key, nfc
@@ -127,7 +127,9 @@ class ToolCache:
         self._options = options or CacheOptions()
         self._digest = store.digest()
         self._tools = store.tools()
-        self._oldest = self._cutoff()
+        self._oldest = -math.inf
+        if (age := self._options.max_age_s) is not None:
+            self._oldest = (store.newest if self._options.as_of is None else self._options.as_of) - age
         self._answers: dict[bytes, Served] = {}
         self._of_tool: dict[str, list[tuple[Entry, set[int]]]] = {}
         self._of_call: dict[bytes, list[Entry]] = {}
@@ -241,15 +243,11 @@ class ToolCache:
         if self._options.fuzzy and asked.stateful:
             same = self._of_call.get(asked.call)
             if same is None:
-                same = self._in_any_state(asked.call)
+                same = sorted(self.store.same_call(asked.call), key=self._is_fresh, reverse=True)[:_DRAWN_FROM]
+                if self.store.read_only and len(self._of_call) < _REMEMBERED:  # `ls` may have thousands.
+                    self._of_call[asked.call] = same
             pool += [_Candidate(1.0, entry) for entry in same if aged is None or entry.id != aged.id]
         return pool
-
-    def _in_any_state(self, call: bytes) -> list[Entry]:
-        kept = sorted(self.store.same_call(call), key=self._is_fresh, reverse=True)[:_DRAWN_FROM]
-        if self.store.read_only and len(self._of_call) < _REMEMBERED:  # `ls` may have thousands.
-            self._of_call[call] = kept
-        return kept
 
     def _near(self, tool: str, tokens: set[int]) -> list[_Candidate]:
         """Similar calls, the nearest first; those below the threshold only where they may serve."""
@@ -275,17 +273,11 @@ class ToolCache:
         entries = self._of_tool.get(tool)
         if entries is None:
             count = 1 if self._options.draw == "shared" else _DRAWN_FROM
-            fresh = islice(self._serving(tool), count)
+            first = self._first(tool)
+            others = (entry for entry in self.store.iterate(tool) if first is None or entry.id != first.id)
+            fresh = islice(filter(self._is_fresh, chain([] if first is None else [first], others)), count)
             entries = self._of_tool[tool] = [(entry, call_tokens(tool, entry.arguments)) for entry in fresh]
         return [_Candidate(jaccard(tokens, other), entry) for entry, other in entries]
-
-    def _serving(self, tool: str) -> Iterator[Entry]:
-        first = self._first(tool)
-        if first is not None and self._is_fresh(first):
-            yield first
-        for entry in self.store.iterate(tool):
-            if self._is_fresh(entry) and (first is None or entry.id != first.id):
-                yield entry
 
     def _first(self, tool: str) -> Entry | None:
         if self._options.best_effort == "most_frequent":
@@ -295,12 +287,6 @@ class ToolCache:
 
     def _is_fresh(self, entry: Entry) -> bool:
         return entry.recorded_at >= self._oldest
-
-    def _cutoff(self) -> float:
-        if self._options.max_age_s is None:
-            return -math.inf
-        as_of = self._options.as_of
-        return (self.store.newest if as_of is None else as_of) - self._options.max_age_s
 
 
 def open_cache(store: CacheStore, *, options: CacheOptions) -> ToolCache:

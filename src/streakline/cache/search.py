@@ -60,7 +60,9 @@ def _search_proposed(
     # A row that is better than all found so far has a token in a shorter prefix, and a nearer sketch.
     while start < (end := prefix_length(size, best.floor)):
         end = min(end, max(start + 1, int(scanned.searchsorted(scan))))
-        numbers, distances = postings.within(lists[start:end], sketch, _reach(size, best.floor))
+        # So many tokens may be in one set alone: of s that aren't shared, similarity is at most size / (size + s).
+        reach = int(size * (1 - best.floor) / best.floor + 1e-9)
+        numbers, distances = postings.within(lists[start:end], sketch, reach)
         _compare(rows, size, known, numbers, distances, best)
         start, scan = end, 16 * scan
     return best.found
@@ -106,11 +108,3 @@ def _compare(rows: ToolRows, size: int, known: set[int], numbers: Integers, dist
         start, stop = rows.starts[number : number + 2].tolist()
         shared = len(known.intersection(rows.items[start:stop].tolist()))
         best.offer(shared / (union - shared), number)
-
-
-def _reach(size: int, similarity: float) -> int:
-    """Return how many tokens may be in one set alone, for a set of `size` to be so similar to another.
-
-    All tokens are shared but for s of them: the similarity is at most size / (size + s).
-    """
-    return int(size * (1 - similarity) / similarity + 1e-9)

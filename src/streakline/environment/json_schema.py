@@ -63,7 +63,8 @@ def argument_errors(arguments: Mapping[str, JSON], *, parameters: Mapping[str, J
     known = properties if isinstance(properties, dict) else {}
     for name in required if isinstance(required, list) else []:
         if name not in arguments:
-            return f"Expected `{name}` to be given, but got {_given(arguments)}"
+            given = ", ".join(f"`{argument}`" for argument in arguments)
+            return f"Expected `{name}` to be given, but got {f'only {given}' if given else 'no arguments'}"
     for name in arguments:
         if name not in known:
             accepted = ", ".join(f"`{key}`" for key in known) or "none"
@@ -79,10 +80,6 @@ def argument_errors(arguments: Mapping[str, JSON], *, parameters: Mapping[str, J
     path = ".".join(str(part) for part in error.absolute_path) or "arguments"
     expectation = _expectation(error.validator, error.validator_value)
     return f"Expected `{path}` to be {expectation}, but got {_shown(error.instance)}"
-
-
-def _given(arguments: Mapping[str, JSON]) -> str:
-    return ("only " + ", ".join(f"`{name}`" for name in arguments)) if arguments else "no arguments"
 
 
 def _expectation(keyword: object, value: object) -> str:
