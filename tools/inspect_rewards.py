@@ -15,7 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from streakline.errors import StreaklineError
+from streakline.errors import DataError, StreaklineError
+from streakline.evaluation.config_digest import config_digest
 from streakline.evaluation.reward_choice import STAGES, choose, rank, trajectory_files
 from streakline.evaluation.reward_page import render_page
 from streakline.evaluation.reward_reasons import reason
@@ -25,12 +26,15 @@ from streakline.evaluation.reward_rows import read_scored
 
 def digest(run: Path) -> str:
     """SHA-256 of the configuration that a run was trained, or else tested, with; empty = the folder has none."""
-    for name in ("config.yaml", "config-test.yaml", "config-predict.yaml"):
-        if (run / name).is_file():
-            from streakline.callbacks.config_snapshot import config_digest  # loads Lightning
-
-            return config_digest(yaml.safe_load((run / name).read_text(encoding="utf-8")))
-    return ""
+    names = ("config.yaml", "config-test.yaml", "config-predict.yaml")
+    path = next((run / name for name in names if (run / name).is_file()), None)
+    if path is None:
+        return ""
+    try:
+        return config_digest(dict(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        fault = str(error).splitlines()[0]
+        raise DataError(f"Expected {path} to be the configuration of a run, but got: {fault}") from error
 
 
 def inspect(options: argparse.Namespace) -> Inspection:

@@ -1,5 +1,5 @@
 import pytest
-from tests.fixtures.reward_rows import TERMS, conversation, result, row, scored, turn
+from tests.fixtures.reward_rows import TERMS, conversation, old_row, result, row, scored, turn
 
 from streakline.evaluation.reward_reasons import best_values, number, reason, summarise
 
@@ -93,6 +93,12 @@ def test_what_trajectories_have_in_common_is_counted(tmp_path):
     assert found["worst tier"]["miss"].mean_reward == pytest.approx(0.2)
     assert found["worst tier"]["miss"].share == 0.75
     assert found["termination"]["tool_error"].mean_reward is None
+
+
+def test_a_trajectory_that_got_no_result_has_no_tier(tmp_path):
+    rows = scored(tmp_path, row(turns=[turn(2), turn(4)], tier="live"), old_row(tier="live"))
+
+    assert set(summarise(rows)["worst tier"]) == {"no result", "live"}
 
 
 def test_rewards_beyond_nought_and_one_are_counted_apart(tmp_path):

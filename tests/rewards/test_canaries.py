@@ -95,7 +95,9 @@ AFTER = {
     "the thinking": [RIGHT, says(THOUGHT)],
     "an answer in the markup of calls": [RIGHT, *[MARKUP] * 3],
 }
-OUTSIDE_THE_CAPS = {"the same call many times in a turn", "the same call in each turn"} | {
+TOLD_BY_SUCCESS = {
+    "the same call many times in a turn",
+    "the same call in each turn",
     "calls of everything that writes",
     "an answer in the markup of calls",
 }
@@ -165,7 +167,7 @@ def test_a_game_after_the_right_call_is_below_an_honest_attempt_where_words_coun
     name, reward = shipped
     difference = value(reward, HONEST) - value(reward, AFTER[game])
 
-    if name == HYBRID or game in OUTSIDE_THE_CAPS:
+    if name == HYBRID or game in TOLD_BY_SUCCESS:
         assert difference > 0
     else:
         # Success is that of the world: the documents say so. What is long may cost its length besides.

@@ -126,6 +126,16 @@ def test_bad_input_is_one_line(run, made, arguments, message):
     assert "\n" not in str(stopped.value)
 
 
+@pytest.mark.parametrize("config", ["{", "- a", "a", "", "a: \x00"])
+def test_a_configuration_that_is_none_is_named(run, made, config):
+    (made / "config.yaml").write_text(config)
+    with pytest.raises(
+        SystemExit, match=r"Expected made/config\.yaml to be the configuration of a run, but got: ."
+    ) as stopped:
+        run(made)
+    assert "\n" not in str(stopped.value)
+
+
 @pytest.mark.parametrize("number", ["-1", "two", "1.5"])
 def test_a_number_that_is_none_is_refused(run, made, number, capsys):
     with pytest.raises(SystemExit):

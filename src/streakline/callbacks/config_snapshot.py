@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
-from typing import Any, Final, final
+from typing import final
 
 import yaml
 from jsonargparse import Namespace
@@ -14,9 +12,7 @@ from lightning.pytorch.cli import LightningArgumentParser, SaveConfigCallback
 from typing_extensions import override
 
 from streakline.callbacks.mlflow_logger import artifact_stores
-
-_NOT_HASHED: Final = frozenset({"config", "ckpt_path", "verbose", "return_predictions"})
-"""What does not change what is computed."""
+from streakline.evaluation.config_digest import config_digest
 
 
 @final
@@ -54,16 +50,6 @@ class ConfigSnapshot(SaveConfigCallback):
             store.set_tag(f"config_sha256.{self._command}", digest)
         for logger in trainer.loggers:
             logger.log_hyperparams({"config_sha256": digest, **composed})
-
-
-def config_digest(config: dict[str, Any]) -> str:
-    """Hash what decides what a run computes: everything but its name, its place and what it is resumed from.
-
-    The sha256 in hex is equal for configurations that differ in order or spelling only.
-    """
-    hashed = {key: value for key, value in config.items() if key not in _NOT_HASHED | {"run"}}
-    hashed["seed"] = config.get("run", {}).get("seed")
-    return hashlib.sha256(json.dumps(hashed, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _write(folder: Path, stem: str, text: str) -> str:

@@ -43,7 +43,7 @@ def summarise(rows: Sequence[ScoredRow]) -> dict[str, dict[str, Share]]:
         "termination": lambda row: row.termination,
         "reward": _level,
         "lowest term": lambda row: next(iter(_shortfalls(row, best)), "none below its best"),
-        "worst tier": lambda row: row.tier,
+        "worst tier": _tier,
     }
     return {question: _shares(rows, answer) for question, answer in questions.items()}
 
@@ -72,6 +72,12 @@ def _level(row: ScoredRow) -> str:
     if row.reward in (0, 1):
         return number(row.reward)
     return "below 0" if row.reward < 0 else "above 1" if row.reward > 1 else "in between"
+
+
+def _tier(row: ScoredRow) -> str:
+    """Worst tier of the results; `live` is also what a row holds where there was none."""
+    has_none = not row.results and not any(note.results for note in row.turns.values())
+    return "no result" if row.turns and has_none else row.tier
 
 
 def _shares(rows: Sequence[ScoredRow], answer: Callable[[ScoredRow], str]) -> dict[str, Share]:
