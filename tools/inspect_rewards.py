@@ -99,11 +99,10 @@ def main() -> None:
         shown = inspect(options)
         if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may know fewer characters than a policy
             sys.stdout.reconfigure(errors="backslashreplace")
-        print(render_text(shown))
         page.write_text(render_page(shown), encoding="utf-8")
         if options.json:
             options.json.write_text(figures(shown), encoding="utf-8")
-        print(f"Page: {page}")
+        print(f"{render_text(shown)}\nPage: {page}")
     except (StreaklineError, OSError) as error:
         sys.exit(f"error: {error}")
 
