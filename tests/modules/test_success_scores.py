@@ -4,9 +4,16 @@ import pytest
 from tests.fixtures.episodes import call, episode
 from tests.fixtures.tiny_agents import ConstantReward, task
 
+from streakline.algorithms.streaks import StreakTable
 from streakline.metrics.rollout import RolloutMetrics
 from streakline.modules.groups import score_groups
+from streakline.rewards.base import RewardTerm
 from streakline.rewards.hybrid import HybridReward
+
+
+class Unscored(RewardTerm):
+    def score(self, task, trajectory):
+        return None
 
 
 def test_success_of_a_hybrid_reward_is_that_of_the_answer():
@@ -23,3 +30,18 @@ def test_success_of_a_hybrid_reward_is_that_of_the_answer():
     metrics = RolloutMetrics()
     metrics.update([group])
     assert metrics.compute()["success"] == 0.5
+
+
+def test_a_group_that_nobody_judged_leaves_the_streak_as_it_is():
+    reward = HybridReward(Unscored(), {"way": ConstantReward(1.0)}, without_answer="process")
+    members = [episode(task("a"), [[[call("look_up")]]], group_member=member) for member in range(2)]
+
+    with pytest.warns(UserWarning, match="by their process alone"):
+        (group,) = score_groups([task("a")], [members], reward=reward)
+
+    assert group.all_rewards == (1.0, 1.0)
+    assert group.success_scores == (None, None)
+    table = StreakTable(k=1, probe_fraction=0.0)
+    assert table.observe("a", group.success_scores) is not True
+    table.begin_epoch(1)
+    assert table.is_active("a")
