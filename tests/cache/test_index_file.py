@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from streakline.cache import index as index_module
-from streakline.cache.index import FuzzyIndex, make_index, open_index
-from streakline.cache.index_file import read_arrays, write_arrays
+from streakline.cache.index import FuzzyIndex, make_index, open_index, read_arrays, write_arrays
 from streakline.cache.store import CacheStore, NewEntry
 from streakline.cache.tokens import call_tokens
 from streakline.errors import CacheError

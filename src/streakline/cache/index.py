@@ -1,16 +1,24 @@
-"""The index of recorded calls by similarity: FAISS proposes, the exact Jaccard similarity of token sets decides."""
+"""The index of recorded calls by similarity: FAISS proposes, the exact Jaccard similarity of token sets decides.
+
+Its file is derived data: a checksum, then a header that says what it was made from, then arrays as numpy writes them.
+Where it doesn't fit or is damaged, it is made anew from the store.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 from unicodedata import unidata_version
 
 import numpy as np
+import numpy.typing as npt
 
-from streakline.cache.index_file import read_arrays, write_arrays
 from streakline.cache.postings import FAISS_VERSION, Postings
 from streakline.cache.rows import MAX_COUNTED, MAX_READ, ToolRows, build_rows, pack_rows, unpack_rows
 from streakline.cache.search import search
@@ -20,7 +28,10 @@ from streakline.types import JSON
 if TYPE_CHECKING:
     from streakline.cache.store import CacheStore
 
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
 _VERSION = 3
+_CHECKSUM_BYTES = sha256().digest_size
 _MEDOID_SAMPLE = 256
 
 
@@ -150,3 +161,44 @@ def _format() -> dict[str, JSON]:
         "Unicode version": unidata_version,
         "layout": [MAX_READ, MAX_COUNTED],
     }
+
+
+def write_arrays(path: Path, arrays: Arrays, *, identity: Mapping[str, JSON]) -> None:
+    """Write arrays, whole or not at all; `identity` is what a reader must expect. Raises `OSError`."""
+    header = json.dumps({"identity": dict(identity), "arrays": list(arrays)}).encode("ascii")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w+b") as file:
+            file.write(bytes(_CHECKSUM_BYTES))
+            for array in (np.frombuffer(header, np.uint8), *arrays.values()):
+                np.save(file, array, allow_pickle=False)
+            file.seek(_CHECKSUM_BYTES)
+            checksum = file_digest(file, "sha256").digest()
+            file.seek(0)
+            file.write(checksum)
+        os.replace(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def read_arrays(path: Path, *, identity: Mapping[str, JSON]) -> Arrays | None:
+    """Read what `write_arrays` wrote; None = there is no such file, or it was made from something else.
+
+    Raises:
+        CacheError: it is damaged, or can't be read.
+    """
+    try:
+        with path.open("rb") as file:
+            checksum = file.read(_CHECKSUM_BYTES)
+            if file_digest(file, "sha256").digest() != checksum:
+                raise CacheError("it is damaged")
+            file.seek(_CHECKSUM_BYTES)
+            header = json.loads(np.load(file).tobytes())
+            if any(header["identity"].get(name) != value for name, value in identity.items()):
+                return None
+            return {name: np.load(file) for name in header["arrays"]}
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CacheError(f"it can't be read: {error.strerror}") from error

@@ -30,11 +30,7 @@ class AtomicCheckpointIO(CheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: object | None = None
     ) -> None:
-        """Save a checkpoint.
-
-        Raises:
-            DataError: If it can't be written (a full disk). What lay there before is untouched.
-        """
+        """Save a checkpoint; where it can't be written, raises `DataError`, and what lay there before is untouched."""
         target = Path(path)
         partial = target.with_name(f".{target.name}.partial")
         try:
@@ -56,11 +52,7 @@ class AtomicCheckpointIO(CheckpointIO):
         map_location: Callable[[Storage, str], Storage] | None = None,
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
-        """Load a checkpoint.
-
-        Raises:
-            DataError: If the file is missing, damaged, or holds anything but plain types and tensors.
-        """
+        """Load a checkpoint; raises `DataError` where it is missing, damaged or not of plain types and tensors."""
         source = Path(path)
         if not source.is_file():
             raise DataError(f"Expected a checkpoint at {source}, but there is no such file")

@@ -83,11 +83,7 @@ class RunIdentity:
         return self.checkpoints.resolve() in checkpoint.resolve().parents
 
     def lock(self) -> None:
-        """Keep other processes from training the same run until this process ends.
-
-        Raises:
-            ConfigError: If another process trains this run.
-        """
+        """Keep other processes from training the run until this one ends; raises `ConfigError` where one does."""
         path = self.folder.with_name(f".{self.name}.lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         # Never closed: the system drops the lock when the process ends, however it ends.

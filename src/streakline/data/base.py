@@ -24,21 +24,13 @@ _OPTIONS = {"fit": "train", "validate": "validation"}
 
 
 def collect_tasks(sets: TaskSets, *, limit: int | None = None) -> tuple[Task, ...]:
-    """Put the tasks of several sets in one line, the first `limit` of each.
-
-    Raises:
-        DataError: If two tasks have the same id.
-    """
+    """Put the first `limit` tasks of each set in one line; raises `DataError` where two tasks have the same id."""
     chosen = () if sets is None else (sets,) if isinstance(sets, TaskSet) else tuple(sets)
     return ListTaskSet([task for one in chosen for task in islice(one, limit)]).tasks()
 
 
 def require_positive(**sizes: int | None) -> None:
-    """Check options of `data` that count something; None = not given.
-
-    Raises:
-        ConfigError: If one isn't positive.
-    """
+    """Raise `ConfigError` where an option of `data` that counts something isn't positive; None = not given."""
     for name, value in sizes.items():
         if value is not None and value < 1:
             raise ConfigError(f"Expected `data.{name}` to be at least 1, but got {value}")

@@ -70,12 +70,7 @@ class ConversationRecorder:
             self._declare(name, self._traits[name])
 
     def record(self, path: Path) -> Iterator[int]:
-        """Record a file; yields the number of lines that are done, now and then.
-
-        Raises:
-            DataError: If the file can't be read.
-            CacheError: If the store can't be written.
-        """
+        """Record a file; yields the number of lines done, now and then. Raises `DataError` where it can't be read."""
         done = self._store.sources()
         try:
             with path.open("rb") as file:

@@ -58,11 +58,7 @@ def read_conversations(
 
 
 def read_conversation(line: str | bytes, *, where: str) -> Conversation:
-    """Read one line; without a `task_id` it is named by its place.
-
-    Raises:
-        DataError: If it is malformed; the message names `where`.
-    """
+    """Read one line, named by its place without a `task_id`; raises `DataError`, which names `where`, if malformed."""
     return _Reader(where).conversation(parse_object(line, where=where))
 
 

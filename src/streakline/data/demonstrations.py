@@ -122,11 +122,7 @@ class DemonstrationDataModule(AgentDataModule):
             raise ConfigError("Expected `data.validation` or `data.validation_tasks` to be given, but got neither")
 
     def train_dataloader(self) -> ResumableLoader[TrainingBatch]:
-        """Padded batches of demonstrations.
-
-        Raises:
-            ConfigError: If there are none.
-        """
+        """Padded batches of demonstrations; raises `ConfigError` where there are none."""
         rows = self._rows.get("train", ())
         if not rows:
             raise ConfigError("Expected `data.train` to give demonstrations, but got none")

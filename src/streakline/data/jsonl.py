@@ -58,11 +58,7 @@ def json_fault(error: ValueError | RecursionError) -> str:
 
 
 def parse_object(line: str | bytes, *, where: str) -> dict[str, JSON]:
-    """The object that a line holds.
-
-    Raises:
-        DataError: If it holds anything else; the message names `where`.
-    """
+    """The object that a line holds; raises `DataError`, which names `where`, where it holds anything else."""
     try:
         value: JSON = json.loads(line)
     except (ValueError, RecursionError) as error:

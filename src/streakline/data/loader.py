@@ -114,11 +114,7 @@ class Cursor:
         return {"epoch": self._epoch, "position": min(trained, self._position)}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on from a saved state.
-
-        Raises:
-            DataError: If it isn't one.
-        """
+        """Go on from a saved state; raises `DataError` where it isn't one."""
         if state.keys() != {"epoch", "position"}:
             raise DataError(f"Expected a loader state with `epoch` and `position`, but got {sorted(state)}")
         self._epoch, self._position = int(state["epoch"]), int(state["position"])

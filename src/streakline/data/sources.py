@@ -84,11 +84,7 @@ class GoldDemonstrations(DemonstrationSource):
         self._closing = closing
 
     def conversations(self, *, limit: int | None = None) -> Sequence[Conversation]:
-        """Play the tasks. See `DemonstrationSource.conversations`.
-
-        Raises:
-            DataError: If a task has no gold calls.
-        """
+        """Play the tasks; raises `DataError` where one has no gold calls. See `DemonstrationSource.conversations`."""
         return [_conversation(task, self._play(task)) for task in islice(self._tasks, limit)]
 
     def _play(self, task: Task) -> tuple[Message, ...]:
