@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -22,71 +22,59 @@ from streakline.evaluation.variance_split import VarianceSplit
 
 RATES = (0.05, 0.1, 0.3, 0.5, 0.8)
 CORRELATIONS = (0.0, 0.3, 0.8)
-DIFFERENCES = {"5% rise": (0.05, 0.0), "3% rise, 3% fall": (0.03, 0.03), "20% rise, 10% fall": (0.2, 0.1)}
+CHANGES = {"5% rise": (0.05, 0.0), "3% rise, 3% fall": (0.03, 0.03), "20% rise, 10% fall": (0.2, 0.1)}
 SEED_DEVIATIONS = (0.0, 0.15, 0.5)
 TASK_DEVIATION, SEED_TASK_DEVIATION = 1.5, 0.5  # logits; half of the tasks are above .73 or below .27
 
 
-def main() -> None:
-    """Simulate and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=4_000, help="simulated experiments of each cell")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    arguments = parser.parse_args()
-    if arguments.runs < 1:
-        sys.exit(f"error: Expected `runs` to be at least 1, but got {arguments.runs}")
-    for section in _sections(arguments.runs, rng=np.random.default_rng(arguments.seed)):
-        print(section, end="\n\n", flush=True)
+def _means(runs: int, *, rng: np.random.Generator) -> str:
+    rows = [
+        (f"{tasks} x {episodes}", *(_given_seeds(tasks, episodes, rate, runs=runs, rng=rng) for rate in RATES))
+        for tasks in (10, 20, 50, 100, 200)
+        for episodes in (1, 5)
+    ]
+    return (
+        "Interval given seeds, by true rate, for correlations of 0, .3 and .8 between two episodes of a task\n\n"
+        + markdown_table(("tasks x episodes", *(f"{rate:g}" for rate in RATES)), rows)
+    )
 
 
-def _sections(runs: int, *, rng: np.random.Generator) -> Iterator[str]:
-    error = math.sqrt(0.95 * 0.05 / runs)
-    yield f"Coverage of 95% intervals over {runs} runs a cell; standard error {error:.4f}."
-    yield "Interval given seeds, by true rate, for correlations of 0, .3 and .8 between two episodes of a task\n\n" + (
-        markdown_table(
-            ("tasks x episodes", *(f"{rate:g}" for rate in RATES)),
-            [
-                (f"{tasks} x {episodes}", *(_given_seeds(tasks, episodes, rate, runs=runs, rng=rng) for rate in RATES))
-                for tasks in (10, 20, 50, 100, 200)
-                for episodes in (1, 5)
-            ],
+def _paired(runs: int, *, rng: np.random.Generator) -> str:
+    rows = [
+        (
+            f"{tasks} x {episodes}",
+            *(_differences(tasks, episodes, each, runs=runs, rng=rng) for each in CHANGES.values()),
         )
+        for tasks in (20, 50, 100, 200)
+        for episodes in (1, 5)
+    ]
+    return "Paired difference of two models, by the share of tasks that change\n\n" + markdown_table(
+        ("tasks x episodes", *CHANGES), rows
     )
-    yield "Paired difference of two models, by the share of tasks that change\n\n" + markdown_table(
-        ("tasks x episodes", *DIFFERENCES),
-        [
-            (
-                f"{tasks} x {episodes}",
-                *(_differences(tasks, episodes, changes, runs=runs, rng=rng) for changes in DIFFERENCES.values()),
-            )
-            for tasks in (20, 50, 100, 200)
-            for episodes in (1, 5)
-        ],
-    )
-    yield (
+
+
+def _over_seeds(runs: int, *, rng: np.random.Generator) -> str:
+    rows = [
+        (f"{seeds} x {tasks}", *(_methods(seeds, tasks, each, runs=runs, rng=rng) for each in SEED_DEVIATIONS))
+        for seeds in (2, 3, 5, 10)
+        for tasks in (50, 200)
+    ]
+    return (
         "Methods, by the deviation between seeds in logits: one arm, difference of two, and one arm given its seeds\n\n"
-        + (
-            markdown_table(
-                ("seeds x tasks", *(f"{deviation:g}" for deviation in SEED_DEVIATIONS)),
-                [
-                    (
-                        f"{seeds} x {tasks}",
-                        *(_methods(seeds, tasks, each, runs=runs, rng=rng) for each in SEED_DEVIATIONS),
-                    )
-                    for seeds in (2, 3, 5, 10)
-                    for tasks in (50, 200)
-                ],
-            )
-        )
+        + markdown_table(("seeds x tasks", *(f"{deviation:g}" for deviation in SEED_DEVIATIONS)), rows)
     )
-    yield "Share of experiments that find the detectable difference\n\n" + markdown_table(
-        ("seeds x tasks", "difference", "found"),
-        [
-            (f"{seeds} x {tasks}", *_power(seeds, tasks, runs=runs, rng=rng))
-            for seeds in (3, 5, 10)
-            for tasks in (50, 200)
-        ],
+
+
+def _designs(runs: int, *, rng: np.random.Generator) -> str:
+    rows = [
+        (f"{seeds} x {tasks}", *_power(seeds, tasks, runs=runs, rng=rng)) for seeds in (3, 5, 10) for tasks in (50, 200)
+    ]
+    return "Share of experiments that find the detectable difference\n\n" + markdown_table(
+        ("seeds x tasks", "difference", "found"), rows
     )
+
+
+TABLES = {"means": _means, "paired": _paired, "methods": _over_seeds, "designs": _designs}
 
 
 def _given_seeds(tasks: int, episodes: int, rate: float, *, runs: int, rng: np.random.Generator) -> str:
@@ -101,8 +89,8 @@ def _beta_binomial(
     scale = 1 / max(correlation, 1e-9) - 1
 
     def draw() -> Interval:
-        rates = rng.beta(rate * scale, (1 - rate) * scale, (1, shape[1], 1))
-        return interval_given_seeds(_table((rng.random(shape) < rates).astype(float)))
+        answers = rng.random(shape) < rng.beta(rate * scale, (1 - rate) * scale, (1, shape[1], 1))
+        return interval_given_seeds(_table(answers.astype(float)))
 
     return draw
 
@@ -162,6 +150,21 @@ def _coverage(draw: Callable[[], Interval], *, truth: float, runs: int) -> str:
 
 def _table(values: FloatArray) -> ScoreTable:
     return ScoreTable(values=values, tasks=tuple(str(task) for task in range(values.shape[1])))
+
+
+def main() -> None:
+    """Simulate and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), help="by default all")
+    parser.add_argument("--runs", type=int, default=1_000, help="simulated experiments of each cell")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    arguments = parser.parse_args()
+    if arguments.runs < 1:
+        sys.exit(f"error: Expected `runs` to be at least 1, but got {arguments.runs}")
+    error, rng = math.sqrt(0.95 * 0.05 / arguments.runs), np.random.default_rng(arguments.seed)
+    print(f"Coverage of 95% intervals over {arguments.runs} runs a cell; standard error {error:.4f}.", end="\n\n")
+    for name in arguments.tables:
+        print(TABLES[name](arguments.runs, rng=rng), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ DifferenceMethod: TypeAlias = Literal["by_size", "adjusted", "bootstrap", "t"]
 ENOUGH_TASKS = 30
 """Tasks' worth of success and of failure from which t covers as well as Wilson's interval; see docs/statistics.md."""
 BOOTSTRAP_TASKS = 100
-"""Fewer tasks are too few to draw from: at 50 of one episode the bootstrap's 95% interval covers in 90% only."""
+"""Fewer tasks are too few to draw from: the bootstrap's interval is too short."""
 T_TASKS = 10_000
 """More paired tasks have a mean that is normal; BCa would take time and memory that grow with their square."""
 _BATCH_NUMBERS = 10_000_000
