@@ -105,8 +105,8 @@ def power(design: Design, *, difference: float, error_rate: float = 0.05) -> flo
 def detectable_difference(design: Design, *, wanted_power: float = 0.8, error_rate: float = 0.05) -> float:
     """Smallest true difference that is found with the wanted power, in units of the score; too small at three seeds.
 
-    There simulated experiments found it in .71 where .8 was wanted, from five seeds on in .78 to .81. The chance to find
-    it with the wrong sign is left out; it is below 1e-3 at powers of .5 and more.
+    There simulated experiments found it in .71 where .8 was wanted, from five seeds on in .78 to .81. The chance to
+    find it with the wrong sign is left out; it is below 1e-3 at powers of .5 and more.
 
     Raises:
         ConfigError: If a rate can't be.
