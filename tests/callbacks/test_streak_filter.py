@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 from streakline.callbacks.down_sample import DownSampleRollouts
 from streakline.callbacks.streak_filter import StreakFilter, task_key
-from streakline.data.epoch_plan import PlansEpochs
+from streakline.data.tasks import PlansEpochs
 from streakline.errors import ConfigError
 from streakline.modules.grpo_config import GRPOConfig
 from streakline.modules.hooks import ObservesGroups, SelectsGroups, SelectsTasks

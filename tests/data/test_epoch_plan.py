@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from lightning.pytorch import Callback
 from tests.fixtures.tiny_agents import fit, grpo_module, policy_folder, task_data, task_set
 
-from streakline.data.epoch_plan import PlansEpochs, plan_epoch
+from streakline.data.tasks import PlansEpochs, plan_epoch
 from streakline.tasks.sampler import EpochPlan
 
 

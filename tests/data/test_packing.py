@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 from tests.fixtures.token_rows import token_rows
 
 from streakline.algorithms.prefix_tree import TreeCost
-from streakline.data.collate import collate_rows
-from streakline.data.packing import micro_batches, tree_of_batch
-from streakline.data.rows import TrainingRow, pack_rows
+from streakline.data.packing import micro_batches, pack_rows, tree_of_batch
+from streakline.data.rows import TrainingRow, collate_rows
 from streakline.errors import ConfigError
 from streakline.types import Sample
 
@@ -70,3 +69,17 @@ def test_a_padded_batch_becomes_a_tree_of_its_tokens_alone():
     assert torch.equal(restored, batch.input_ids)
     assert tree_of_batch(batch, cost=None) is None
     assert tree_of_batch(collate_rows(rows[:1], pad_id=0), cost=COST) is None
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
+def test_packs_hold_every_row_once_within_the_budget(lengths, max_tokens):
+    packs = pack_rows(lengths, max_tokens=max_tokens)
+
+    assert sorted(index for pack in packs for index in pack) == list(range(len(lengths)))
+    for pack in packs:
+        assert len(pack) == 1 or len(pack) * max(lengths[index] for index in pack) <= max_tokens
+
+
+def test_a_budget_of_nothing_is_refused():
+    with pytest.raises(ConfigError, match="`max_tokens`"):
+        pack_rows([1], max_tokens=0)

@@ -1,11 +1,13 @@
-from dataclasses import replace
+import operator
+from dataclasses import fields, replace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streakline.data.rows import TrainingRow, bucketed_batches, pack_rows, rows_of
-from streakline.errors import ConfigError, RecordError
+from streakline.data.rows import TrainingRow, bucketed_batches, collate_rows, rows_of, to_device
+from streakline.errors import RecordError
 from streakline.types import Message, Role, Sample, Termination, Trajectory, Turn
 
 END = 9
@@ -58,20 +60,6 @@ def test_a_row_that_trains_nothing_or_what_nothing_predicts_is_refused(mask):
         TrainingRow(sample=Sample(token_ids=(1, 2), loss_mask=mask))
 
 
-@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
-def test_packs_hold_every_row_once_within_the_budget(lengths, max_tokens):
-    packs = pack_rows(lengths, max_tokens=max_tokens)
-
-    assert sorted(index for pack in packs for index in pack) == list(range(len(lengths)))
-    for pack in packs:
-        assert len(pack) == 1 or len(pack) * max(lengths[index] for index in pack) <= max_tokens
-
-
-def test_a_budget_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="`max_tokens`"):
-        pack_rows([1], max_tokens=0)
-
-
 def of_lengths(lengths, trajectories=None):
     """Rows of these lengths; each of its own trajectory unless said."""
     return [
@@ -118,3 +106,39 @@ def test_the_rows_of_a_trajectory_stay_side_by_side():
 
     for batch in batches:
         assert sorted(trajectories[row] for row in batch[::3]) == sorted({trajectories[row] for row in batch})
+
+
+SHORT = TrainingRow(
+    sample=Sample(token_ids=(5, 6, 9), loss_mask=(False, True, True), logprobs_engine=(0.0, -0.5, -0.25)),
+    advantage=0.5,
+    trajectory_index=3,
+    num_barred=1,
+)
+LONG = TrainingRow(sample=Sample(token_ids=(7, 8, 9, 9), loss_mask=(False, False, True, False)), advantage=-1.0)
+
+
+def test_rows_are_padded_to_the_right():
+    batch = collate_rows([SHORT, LONG], pad_id=0, logprobs_old=[torch.tensor([0.0, -1.0, -2.0]), torch.zeros(4)])
+
+    assert batch.input_ids.tolist() == [[5, 6, 9, 0], [7, 8, 9, 9]]
+    assert batch.attention_mask.tolist() == [[True, True, True, False], [True] * 4]
+    assert batch.loss_mask.tolist() == [[False, True, True, False], [False, False, True, False]]
+    assert batch.logprobs_engine.tolist() == [[0.0, -0.5, -0.25, 0.0], [0.0] * 4]
+    assert batch.logprobs_old.tolist() == [[0.0, -1.0, -2.0, 0.0], [0.0] * 4]
+    assert batch.advantages.tolist() == [0.5, -1.0]
+    assert batch.trajectory_index.tolist() == [3, 0]
+    assert batch.num_barred.tolist() == [1, 0]
+
+
+def test_an_empty_batch_is_refused():
+    with pytest.raises(RecordError, match="at least one row"):
+        collate_rows([], pad_id=0)
+
+
+def test_a_moved_batch_holds_the_same_tensors():
+    batch = collate_rows([SHORT, LONG], pad_id=0)
+
+    moved = to_device(batch, torch.device("cpu"))
+
+    for field in fields(batch):
+        assert torch.equal(operator.attrgetter(field.name)(moved), operator.attrgetter(field.name)(batch))

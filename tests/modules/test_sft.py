@@ -12,8 +12,8 @@ from tests.fixtures.tiny_agents import (
     trainer,
 )
 
-from streakline.data.collate import collate_rows
 from streakline.data.demonstrations import encode_demonstrations
+from streakline.data.rows import collate_rows
 from streakline.errors import ConfigError
 
 

@@ -29,8 +29,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from streakline.algorithms.down_sampling import Rule, down_sample
 from streakline.algorithms.logprobs import token_logprobs
-from streakline.data.collate import collate_rows
-from streakline.data.rows import TrainingRow, rows_of
+from streakline.data.rows import TrainingRow, collate_rows, rows_of
 from streakline.environment.live import LiveEnvironment
 from streakline.modules.buffer import lacks_contrast, training_rows
 from streakline.modules.groups import score_groups

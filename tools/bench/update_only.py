@@ -33,9 +33,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from streakline.algorithms.logprobs import token_logprobs
 from streakline.algorithms.prefix_tree import TreeCost
-from streakline.data.collate import collate_rows
 from streakline.data.packing import MicroBatch, micro_batches
-from streakline.data.rows import TrainingRow, rows_of
+from streakline.data.rows import TrainingRow, collate_rows, rows_of
 from streakline.environment.live import LiveEnvironment
 from streakline.errors import ConfigError
 from streakline.policy.config import PolicyConfig

@@ -27,7 +27,7 @@ class StreakFilter(Callback):
     skipped tasks are still solved, and a wrong one brings its task back in the next epoch.
 
     Loaders are rebuilt each epoch, so that epochs get shorter or are refilled. Under a DataModule that does not ask
-    (`data/epoch_plan.py`), skipped tasks leave their batches instead.
+    (`data/tasks.py`), skipped tasks leave their batches instead.
 
     Logged under `filter/`: `active_share` of the tasks attempted so far; `skipped` tasks; of the epoch so far `probes`,
     their `persistence` (the share that was all right again) and `reward_all`, an unbiased mean over active and skipped

@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 import torch
 from lightning.pytorch import LightningDataModule
 
-from streakline.data.collate import to_device
 from streakline.data.loader import Cursor, ResumableLoader, SequentialLoader, Shard, TrainerProgress
+from streakline.data.rows import to_device
 from streakline.environment.base import EnvironmentFactory
 from streakline.errors import ConfigError
 from streakline.tasks.base import ListTaskSet, TaskSet

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias, final, runtime_checkable
 
 from streakline.data.base import AgentDataModule, TaskLoader, require_positive
-from streakline.data.collate import collate_rows
 from streakline.data.conversations import Conversation
 from streakline.data.loader import ResumableLoader, SequentialLoader, Shard
-from streakline.data.rows import TrainingRow, bucketed_batches, rows_of
+from streakline.data.rows import TrainingRow, bucketed_batches, collate_rows, rows_of
 from streakline.data.sources import DemonstrationSource
 from streakline.environment.base import EnvironmentFactory
 from streakline.environment.live import LiveEnvironment

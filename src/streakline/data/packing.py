@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from streakline.algorithms.prefix_tree import PrefixTree, TreeCost, build_tree, pack_by_prefix
-from streakline.data.rows import pack_rows
+from streakline.errors import ConfigError
 from streakline.types import TrainingBatch
 
 
@@ -75,3 +75,28 @@ def _padded(rows: Sequence[Sequence[int]], chosen: Sequence[int], *, max_tokens:
         MicroBatch(indices=tuple(chosen[place] for place in pack), tree=None, num_tokens=size, num_padded=size)
         for pack, size in zip(packs, sizes, strict=True)
     )
+
+
+def pack_rows(lengths: Sequence[int], *, max_tokens: int) -> tuple[tuple[int, ...], ...]:
+    """Split rows of these [B] lengths over micro-batches of similar length, each within a budget of padded tokens.
+
+    Gives the indices of the rows of each, longest rows first, so that a lack of memory shows at once. A row that is
+    over the budget gets a micro-batch for itself.
+
+    Raises:
+        ConfigError: If the budget is not positive.
+
+    Example:
+        >>> pack_rows([3, 9, 4, 2], max_tokens=8)
+        ((1,), (2, 0), (3,))
+    """
+    if max_tokens < 1:
+        raise ConfigError(f"Expected `max_tokens` of a micro-batch to be at least 1, but got {max_tokens}")
+    packed: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        # The first row of a micro-batch is its longest.
+        if packed and (len(packed[-1]) + 1) * lengths[packed[-1][0]] <= max_tokens:
+            packed[-1].append(index)
+        else:
+            packed.append([index])
+    return tuple(tuple(indices) for indices in packed)

@@ -1,14 +1,17 @@
-"""Token rows: what a loss sees of a trajectory, and which rows share a batch or a forward pass."""
+"""Token rows: what a loss sees of a trajectory, and the batches that they make."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
 
-from streakline.errors import ConfigError, RecordError
-from streakline.types import Sample, Trajectory
+from streakline.errors import RecordError
+from streakline.types import Sample, TrainingBatch, Trajectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,26 +84,42 @@ def bucketed_batches(
     return [batches[index] for index in rng.permutation(len(batches))]
 
 
-def pack_rows(lengths: Sequence[int], *, max_tokens: int) -> tuple[tuple[int, ...], ...]:
-    """Split rows of these [B] lengths over micro-batches of similar length, each within a budget of padded tokens.
-
-    Gives the indices of the rows of each, longest rows first, so that a lack of memory shows at once. A row that is
-    over the budget gets a micro-batch for itself.
+def collate_rows(
+    rows: Sequence[TrainingRow], *, pad_id: int, logprobs_old: Sequence[torch.Tensor] | None = None
+) -> TrainingBatch:
+    """Pad rows on the right to one [B, T] batch. `logprobs_old` has [T] of each row; None = not known yet (zeros).
 
     Raises:
-        ConfigError: If the budget is not positive.
+        RecordError: If there is no row.
 
     Example:
-        >>> pack_rows([3, 9, 4, 2], max_tokens=8)
-        ((1,), (2, 0), (3,))
+        >>> from streakline.types import Sample
+        >>> short = TrainingRow(sample=Sample(token_ids=(5, 6), loss_mask=(False, True)))
+        >>> long = TrainingRow(sample=Sample(token_ids=(7, 8, 9), loss_mask=(False, False, True)))
+        >>> collate_rows([short, long], pad_id=0).input_ids.tolist()
+        [[5, 6, 0], [7, 8, 9]]
     """
-    if max_tokens < 1:
-        raise ConfigError(f"Expected `max_tokens` of a micro-batch to be at least 1, but got {max_tokens}")
-    packed: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        # The first row of a micro-batch is its longest.
-        if packed and (len(packed[-1]) + 1) * lengths[packed[-1][0]] <= max_tokens:
-            packed[-1].append(index)
-        else:
-            packed.append([index])
-    return tuple(tuple(indices) for indices in packed)
+    if not rows:
+        raise RecordError("Expected at least one row with a trained token, but got none")
+    samples = [row.sample for row in rows]
+    engine = _padded([sample.logprobs_engine or [0.0] * len(sample.token_ids) for sample in samples], torch.float32)
+    return TrainingBatch(
+        input_ids=_padded([sample.token_ids for sample in samples], torch.int64, fill=pad_id),
+        attention_mask=_padded([[True] * len(sample.token_ids) for sample in samples], torch.bool),
+        loss_mask=_padded([sample.loss_mask for sample in samples], torch.bool),
+        advantages=torch.tensor([row.advantage for row in rows], dtype=torch.float32),
+        logprobs_old=pad_sequence(list(logprobs_old), batch_first=True) if logprobs_old else torch.zeros_like(engine),
+        logprobs_engine=engine,
+        trajectory_index=torch.tensor([row.trajectory_index for row in rows], dtype=torch.int64),
+        num_barred=torch.tensor([row.num_barred for row in rows], dtype=torch.int64),
+    )
+
+
+def to_device(batch: TrainingBatch, device: torch.device) -> TrainingBatch:
+    """Move every tensor of a batch; Lightning's own transfer refuses frozen dataclasses."""
+    tensors = {field.name: attrgetter(field.name)(batch) for field in fields(batch)}
+    return TrainingBatch(**{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
+
+
+def _padded(rows: Sequence[Sequence[float]], dtype: torch.dtype, *, fill: int = 0) -> torch.Tensor:
+    return pad_sequence([torch.tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=fill)

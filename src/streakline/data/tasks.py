@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, final, runtime_checkable
 
+from lightning.pytorch import Trainer
+
 from streakline.data.base import AgentDataModule, TaskLoader, collect_tasks, require_positive
-from streakline.data.epoch_plan import plan_epoch
 from streakline.data.loader import ResumableLoader, Shard
 from streakline.environment.base import EnvironmentFactory
 from streakline.environment.cached import CachedTools
 from streakline.environment.live import LiveEnvironment
 from streakline.errors import ConfigError
 from streakline.tasks.base import TaskSet
-from streakline.tasks.sampler import TaskSampler
+from streakline.tasks.sampler import WHOLE_EPOCH, EpochPlan, TaskSampler
 from streakline.types import Task
 
 _CACHE_KEY = "cache"
@@ -25,6 +26,14 @@ class ReusesRollouts(Protocol):
     """Steps that each batch of tasks serves."""
 
 
+@runtime_checkable
+class PlansEpochs(Protocol):
+    """A callback that knows, when an epoch begins, which tasks need not be attempted in it."""
+
+    def plan_epoch(self, trainer: Trainer, tasks: Sequence[Task]) -> EpochPlan:
+        """Choose among all tasks. Asked on every process, and again after a resume inside the epoch: answer alike."""
+
+
 @final
 class TaskDataModule(AgentDataModule):
     """Yields lists of tasks. The rollouts happen in the module, so that none is older than the weights it trains.
@@ -32,7 +41,7 @@ class TaskDataModule(AgentDataModule):
     When the module uses a batch of tasks for several optimiser steps, the batch is followed by empty lists: train again
     on what you have. So no task is drawn in vain, and one step of the loader stays one `training_step`.
 
-    Callbacks are asked which tasks an epoch can do without (`data/epoch_plan.py`), each time the loader is built.
+    Callbacks are asked which tasks an epoch can do without (`PlansEpochs`), each time the loader is built.
 
     Position and epoch are checkpoint state: after a kill at any step the same tasks follow as without it.
 
@@ -125,3 +134,16 @@ class TaskDataModule(AgentDataModule):
     def val_dataloader(self) -> list[TaskLoader]:
         """Lists of held-out tasks; no loader where no validation set is given, so that fitting works without one."""
         return [self._held_out("validate")] if self._tasks["validate"] else []
+
+
+def plan_epoch(trainer: Trainer | None, tasks: Sequence[Task]) -> EpochPlan:
+    """Ask every callback that plans epochs: what one of them skips is skipped."""
+    if trainer is None:
+        return WHOLE_EPOCH
+    callbacks: Sequence[object] = trainer.callbacks  # type: ignore[attr-defined]
+    plans = [callback.plan_epoch(trainer, tasks) for callback in callbacks if isinstance(callback, PlansEpochs)]
+    return EpochPlan(
+        skipped=frozenset().union(*(plan.skipped for plan in plans)),
+        once=frozenset().union(*(plan.once for plan in plans)),
+        refill=any(plan.refill for plan in plans),
+    )

@@ -17,8 +17,8 @@ from streakline.algorithms.logprobs import TokenLogprobs, token_logprobs
 from streakline.algorithms.normaliser import StepTotals, token_weights
 from streakline.algorithms.policy_loss import policy_loss
 from streakline.algorithms.prefix_tree import PrefixTree, TreeCost
-from streakline.data.collate import collate_rows, to_device
 from streakline.data.packing import micro_batches
+from streakline.data.rows import collate_rows, to_device
 from streakline.environment.cached import CachedTools
 from streakline.errors import ConfigError
 from streakline.metrics.rollout import RolloutMetrics

@@ -1,7 +1,7 @@
 """What a callback can change about a training step: which tasks are attempted, and which groups are trained on.
 
 Any callback of the trainer that has one of these methods is asked, in the order of the callbacks. All observe before
-any selects. `data/epoch_plan.py` has one more, about which tasks an epoch holds.
+any selects. `data/tasks.py` has one more, about which tasks an epoch holds.
 """
 
 from __future__ import annotations
