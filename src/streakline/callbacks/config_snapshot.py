@@ -26,11 +26,7 @@ class ConfigSnapshot(SaveConfigCallback):
     """
 
     def __init__(
-        self,
-        parser: LightningArgumentParser,
-        config: Namespace,
-        folder: Path | None = None,
-        command: str = "fit",
+        self, parser: LightningArgumentParser, config: Namespace, folder: Path | None = None, command: str = "fit"
     ) -> None:
         super().__init__(parser, config, save_to_log_dir=False)
         self._folder = folder

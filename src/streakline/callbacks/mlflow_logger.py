@@ -70,13 +70,16 @@ class RunLogger(MLFlowLogger):
         # Our own one line says it; MLflow adds a page of traceback.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         probe_store(run.store)
+        is_local = run.store.startswith(_SQLITE)
+        # MLflow keeps a store open under its URI, whatever folder that is relative to by then.
+        uri = f"{_SQLITE}{Path(run.store.removeprefix(_SQLITE)).resolve()}" if is_local else run.store
         try:
             with _alone_at(run.folder.parents[1]):
-                super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=_absolute(run.store))
+                super().__init__(experiment_name=run.experiment, run_name=run.name, tracking_uri=uri)
                 self._run_id = self._stored_run_id(run)
                 if self._run_id is None and self._mlflow_client.get_experiment_by_name(run.experiment) is None:
                     # Beside the runs where the store is a local database; None = the server knows.
-                    location = str(run.artifacts.resolve()) if run.store.startswith(_SQLITE) else None
+                    location = str(run.artifacts.resolve()) if is_local else None
                     self._mlflow_client.create_experiment(run.experiment, artifact_location=location)
                 with _unchanged_variable("MLFLOW_TRACKING_URI"):
                     identifier = self.run_id
@@ -240,12 +243,6 @@ def probe_store(store: str) -> None:
             connection.close()
     except (sqlite3.Error, OSError) as error:
         raise DataError(f"Expected to write to the MLflow store {store}, but got: {_first_line(error)}") from error
-
-
-def _absolute(store: str) -> str:
-    """MLflow keeps a store open under its URI, whatever folder it is relative to by then."""
-    path = Path(store.removeprefix(_SQLITE))
-    return f"{_SQLITE}{path.resolve()}" if store.startswith(_SQLITE) else store
 
 
 @contextmanager

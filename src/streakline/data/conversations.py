@@ -82,23 +82,21 @@ def message_to_json(message: Message) -> dict[str, JSON]:
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": dict(call.arguments)}}
         for call in message.tool_calls
     ]
-    message_fields: dict[str, JSON] = {"role": message.role.value, "content": message.content}
-    optional: dict[str, JSON] = {
+    fields: dict[str, JSON] = {
+        "role": message.role.value,
+        "content": message.content,
         "reasoning_content": message.thinking,
         "tool_calls": calls,
         "name": message.name,
         "tool_call_id": message.tool_call_id,
     }
-    return message_fields | {name: value for name, value in optional.items() if value}
+    return {name: value for name, value in fields.items() if value or name == "content"}
 
 
 def tool_to_json(tool: ToolSchema) -> dict[str, JSON]:
     """One tool as an object."""
-    function: dict[str, JSON] = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-    }
+    parameters: dict[str, JSON] = dict(tool.parameters)
+    function: dict[str, JSON] = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
 
 

@@ -48,10 +48,7 @@ def rows_of(
     """
     return tuple(
         TrainingRow(
-            sample=sample,
-            advantage=advantage,
-            trajectory_index=index,
-            num_barred=0 if number else min_new_tokens,
+            sample=sample, advantage=advantage, trajectory_index=index, num_barred=0 if number else min_new_tokens
         )
         for index, (trajectory, advantage) in enumerate(zip(trajectories, advantages, strict=True))
         for number, sample in enumerate(trajectory.samples)

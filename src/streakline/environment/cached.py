@@ -217,11 +217,7 @@ class CachedTools:
             cache.refresh()
             self._declared.update(task.simulators)
         return CachedEnvironment(
-            task,
-            cache=cache,
-            mode=self._mode,
-            latency_s=self._latency_s,
-            timeout_s=self._timeout_s,
+            task, cache=cache, mode=self._mode, latency_s=self._latency_s, timeout_s=self._timeout_s
         )
 
     def open(self) -> ToolCache | None:

@@ -79,19 +79,19 @@ def argument_errors(arguments: Mapping[str, JSON], *, parameters: Mapping[str, J
         return ""
     path = ".".join(str(part) for part in error.absolute_path) or "arguments"
     expectation = _expectation(error.validator, error.validator_value)
-    return f"Expected `{path}` to be {expectation}, but got {_shown(error.instance)}"
+    return f"Expected `{path}` to be {expectation}, but got {_shortened(_text(error.instance))}"
 
 
 def _expectation(keyword: object, value: object) -> str:
     if keyword == "type":
         return f"of type {value}"
     if keyword == "enum" and isinstance(value, list):
-        return "one of " + ", ".join(json.dumps(item, ensure_ascii=False, default=str) for item in value)
-    return f"of {keyword} {json.dumps(value, ensure_ascii=False, default=str)}"
+        return "one of " + ", ".join(map(_text, value))
+    return f"of {keyword} {_text(value)}"
 
 
-def _shown(value: object) -> str:
-    return _shortened(json.dumps(value, ensure_ascii=False, default=str))
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _shortened(text: str) -> str:
