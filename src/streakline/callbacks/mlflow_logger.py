@@ -225,11 +225,7 @@ def flatten(value: JSON | Mapping[str, Any], prefix: str = "") -> dict[str, str]
 
 
 def probe_store(store: str) -> None:
-    """Find out soon what SQLAlchemy would retry for half a minute; a store on a server is not asked.
-
-    Raises:
-        DataError: If the store is locked, damaged or can't be written.
-    """
+    """Raise `DataError` soon where SQLAlchemy would retry for half a minute; a store on a server is not asked."""
     if not store.startswith(_SQLITE):
         return
     path = Path(store.removeprefix(_SQLITE))

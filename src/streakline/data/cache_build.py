@@ -7,7 +7,7 @@ content), and a call that was recorded in its state, are not recorded twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain, islice
@@ -78,12 +78,15 @@ class ConversationRecorder:
                 while chunk := list(islice(lines, _LINES_A_TRANSACTION)):
                     sources = {_source(path, *item): item for item in chunk if item[1].strip()}
                     self.report.known_lines += len(sources.keys() & done)
-                    self._add(
+                    added = self._store.add(
                         entry
                         for source, (number, line) in sources.items()
                         if source not in done
                         for entry in self._of_line(line, where=f"{path}, line {number}", source=source)
                     )
+                    self.report.added += added.added
+                    self.report.duplicates += added.duplicates
+                    self.report.conflicts += added.conflicts
                     yield chunk[-1][0]
         except OSError as error:
             raise DataError(f"Expected a readable file at {path}, but got: {error.strerror or error}") from error
@@ -99,12 +102,6 @@ class ConversationRecorder:
         if traits != known.traits:
             self._tools[name] = replace(known, traits=traits)
             self._store.set_tool(name, self._tools[name])
-
-    def _add(self, entries: Iterable[NewEntry]) -> None:
-        added = self._store.add(list(entries))
-        self.report.added += added.added
-        self.report.duplicates += added.duplicates
-        self.report.conflicts += added.conflicts
 
     def _of_line(self, line: bytes, *, where: str, source: str) -> list[NewEntry]:
         """Entries of one line; none where it is malformed, which is reported."""

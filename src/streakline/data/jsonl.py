@@ -12,11 +12,7 @@ from streakline.types import JSON
 
 
 def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, JSON]]]:
-    """Yield the objects, each with its 1-based line; empty lines are skipped.
-
-    Raises:
-        DataError: If the file can't be read, or a line holds anything else.
-    """
+    """Yield each object with its 1-based line, but for empty lines; raises `DataError` where it isn't such a file."""
     try:
         with Path(path).open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):

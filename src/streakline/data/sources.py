@@ -21,11 +21,7 @@ class DemonstrationSource(ABC):
 
     @abstractmethod
     def conversations(self, *, limit: int | None = None) -> Sequence[Conversation]:
-        """Read or make them, the first `limit` of them, in a fixed order; called when training begins.
-
-        Raises:
-            DataError: If they can't be read.
-        """
+        """Read or make the first `limit` in a fixed order, when training begins; raises `DataError` if that fails."""
 
 
 @final
