@@ -25,4 +25,26 @@ def test_what_was_never_scored_has_no_mean():
 
 
 def test_a_row_of_the_score_file():
-    assert SCORES[1].to_json() == {"task_id": "b", "kind": "files", "sampled": [None, 0.5], "greedy": 0.0}
+    row = {"task_id": "b", "kind": "files", "sampled": [None, 0.5], "greedy": 0.0, "terms": {}}
+    assert SCORES[1].to_json() == row
+
+
+def test_every_term_has_a_mean_for_each_way_of_decoding():
+    terms = {"lenient": (1.0, 0.0, 1.0), "strict": (None, 0.0, 0.0), "judge": (None, None, None)}
+    means = held_out_means([HeldOutScore(task_id="a", kind="x", sampled=(1.0, 0.0), greedy=1.0, terms=terms)])
+
+    found = {name: mean for name, mean in means.items() if name.startswith("reward_term")}
+    assert found == {
+        "reward_term_sampled/lenient": 0.5,
+        "reward_term_greedy/lenient": 1.0,
+        "reward_term_sampled/strict": 0.0,
+        "reward_term_greedy/strict": 0.0,
+    }
+
+
+def test_an_unscored_greedy_episode_is_counted_where_one_was_run():
+    unscored = HeldOutScore(task_id="a", kind="x", sampled=(1.0,), greedy=None, terms={"t": (1.0, None)})
+    scored = HeldOutScore(task_id="b", kind="x", sampled=(1.0,), greedy=1.0, terms={"t": (1.0, 1.0)})
+    not_run = HeldOutScore(task_id="c", kind="x", sampled=(1.0,), greedy=None, terms={"t": (1.0,)})
+
+    assert held_out_means([unscored, scored, not_run])["unscored_greedy"] == 0.5

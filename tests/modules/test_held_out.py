@@ -8,6 +8,7 @@ from streakline.data.conversations import read_conversations
 from streakline.errors import ConfigError
 from streakline.evaluation.scores import read_scores
 from streakline.modules.held_out import HeldOutConfig
+from streakline.rewards.base import Reward
 from streakline.rollout.sampling import SamplingPolicy
 
 
@@ -37,6 +38,17 @@ def test_each_task_is_attempted_sampled_and_greedy(folder, tmp_path):
     assert result["test/success_sampled"] == pytest.approx(sum(sampled) / 9)
     assert result["test/success_greedy"] == pytest.approx(sum(score.greedy for score in scores) / 3)
     assert {"test/success_sampled/kind-0", "test/success_greedy/kind-1", "test/termination/length"} <= result.keys()
+
+
+def test_every_term_of_the_reward_is_reported_for_each_way_of_decoding(folder, tmp_path):
+    both = Reward({"right": ConstantReward(1.0), "strict": ConstantReward(0.25)}, {"strict": 0.0})
+    held_out = HeldOutConfig(num_samples=2, reward=both)
+
+    result, scores = _test(folder, tmp_path, held_out=held_out)
+
+    assert result["test/reward_term_sampled/strict"] == result["test/reward_term_greedy/strict"] == 0.25
+    assert result["test/reward_term_greedy/right"] == result["test/success_greedy"] == 1.0
+    assert all(score.terms == {"right": (1.0,) * 3, "strict": (0.25,) * 3} for score in scores)
 
 
 def test_a_rerun_meets_the_same_draws(folder, tmp_path):

@@ -1,6 +1,7 @@
 """Reads the score files that a held-out evaluation leaves in its run folder.
 
-One JSON object a line and a task: `{"task_id": ..., "kind": ..., "sampled": [0.0, 1.0], "greedy": 1.0}`. A null
+One JSON object a line and a task: `{"task_id": ..., "kind": ..., "sampled": [0.0, 1.0], "greedy": 1.0, "terms":
+{"success": [0.0, 1.0, 1.0]}}`. A reward term has scores of the sampled episodes and then of the greedy one. A null
 stands for an episode that could not be scored, which is never counted as a failure.
 """
 
@@ -60,7 +61,19 @@ def _parse(row: Mapping[str, JSON], *, where: str) -> HeldOutScore:
         kind=_text(row["kind"], name="kind", where=where),
         sampled=tuple(_score(value, name="sampled", where=where) for value in sampled),
         greedy=_score(row["greedy"], name="greedy", where=where),
+        terms=_terms(row.get("terms") or {}, where=where),
     )
+
+
+def _terms(terms: JSON, *, where: str) -> dict[str, tuple[float | None, ...]]:
+    """Scores by term; earlier versions wrote none."""
+    if not isinstance(terms, dict) or not all(isinstance(scores, list) for scores in terms.values()):
+        raise DataError(f"Expected `terms` in {where} to map names to lists, but got {terms!r}")
+    return {
+        name: tuple(_score(value, name="terms", where=where) for value in scores)
+        for name, scores in terms.items()
+        if isinstance(scores, list)
+    }
 
 
 def _text(value: object, *, name: str, where: str) -> str:

@@ -45,7 +45,6 @@ _GO_ON = "to go on from the last step, repeat the command with `--ckpt_path last
 _ASK_AGAIN = "repeat the command when it is back: what it has judged is kept"
 _STATE_KEY = "streakline"
 _EPISODE_METRICS = frozenset({"turns", "calls", "failed_calls", "closed_thinking", "tokens"})
-_EPISODE_PREFIXES = ("termination/", "reward_term/")
 
 
 class AgentModule(LightningModule, ABC):
@@ -86,10 +85,7 @@ class AgentModule(LightningModule, ABC):
         self._engine: RolloutEngine | None = None
         self._renderer: Renderer | None = None
         self._runner: HeldOutRunner | None = None
-        measure = held_out.reward or reward
-        self._held_out_rollouts = RolloutMetrics(
-            success_threshold=held_out.success_threshold, terms=() if measure is None else measure.names
-        )
+        self._held_out_rollouts = RolloutMetrics(success_threshold=held_out.success_threshold)
         self._saved_rng: RngState | None = None
 
     @property
@@ -266,7 +262,7 @@ class AgentModule(LightningModule, ABC):
             return
         means = held_out_means(scores, success_threshold=self.held_out.success_threshold)
         episodes = {
-            name: rollouts[name] for name in rollouts if name in _EPISODE_METRICS or name.startswith(_EPISODE_PREFIXES)
+            name: rollouts[name] for name in rollouts if name in _EPISODE_METRICS or name.startswith("termination/")
         }
         values = {f"{stage}/{name}": value for name, value in (episodes | counted | means).items()}
         self.log_dict(values, batch_size=1, sync_dist=True)

@@ -92,6 +92,10 @@ class HeldOutRunner:
                     kind=task.kind,
                     sampled=tuple(scores[: config.num_samples]),
                     greedy=scores[-1] if config.greedy else None,
+                    terms={
+                        name: tuple(trajectory.reward_terms.get(name) for trajectory in members)
+                        for name in self._reward.names
+                    },
                 )
             )
             if keep_trajectories:
