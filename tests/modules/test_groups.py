@@ -32,7 +32,7 @@ def test_an_outage_says_what_to_do_and_keeps_no_other_error_behind():
     def fail():
         raise JudgeOutageError("the judge is out")
 
-    with pytest.raises(JudgeOutageError, match="^the judge is out; try again$") as raised:
+    with pytest.raises(JudgeOutageError, match=r"^the judge is out; try again$") as raised:
         all_or_none(fail, then="try again")
     assert raised.value.__context__ is None
     assert all_or_none(lambda: 3, then="try again") == 3
