@@ -1,25 +1,40 @@
+import dataclasses
+from random import Random
+
 import pytest
 from tests.fixtures.episodes import call
 
-from streakline.evaluation import bfcl_parity
+from streakline.evaluation import bfcl_parity, bfcl_parity_leaves, bfcl_parity_rules
 from streakline.evaluation.bfcl_parity import GradedAnswer, answer_episode, compare_category
+from streakline.evaluation.bfcl_parity_leaves import parameters_of
+from streakline.evaluation.bfcl_parity_literals import NUM_FORMS, accepted_value, write_literal
 from streakline.evaluation.bfcl_parity_mutants import MULTI_TURN_CHANGES, SINGLE_TURN_CHANGES, gold_steps, mutants
 from streakline.evaluation.bfcl_parity_report import figures, render_parity
 from streakline.evaluation.bfcl_parity_rules import MEANING, Difference, explain
+from streakline.evaluation.bfcl_parity_sources import effect_free_source, literal_source, upstream_verdicts
+from streakline.rewards.bfcl import official
 from streakline.rewards.bfcl.grade import BFCLGrade
 from streakline.rewards.bfcl.official import OfficialBFCL
+from streakline.rewards.bfcl.single_turn import is_accepted
 from streakline.tasks.bfcl import BFCLTaskSet
-from streakline.tasks.bfcl_source import CATEGORIES, WITHOUT_ANSWERS
+from streakline.tasks.bfcl_source import CATEGORIES, MULTI_TURN, WITHOUT_ANSWERS, language
+
+MISREAD = {"bfcl/simple_java/simple_java_64", "bfcl/simple_javascript/simple_javascript_5"}
+"""Tasks with an accepted text in no list, and with a list in a dictionary, which upstream's converter cuts apart."""
 
 
 def task_of(task_id):
     category = task_id.split("/")[1]
-    return next(task for task in BFCLTaskSet(category) if task.id == task_id)
+    return next(task for task in BFCLTaskSet(category, exclusions=False) if task.id == task_id)
 
 
 def verdicts(task, steps):
     trajectory = answer_episode(task, steps)
-    return OfficialBFCL().score(task, trajectory), BFCLGrade("lenient").score(task, trajectory)
+    if task.kind in MULTI_TURN:
+        [upstream] = upstream_verdicts(task, literal_source(steps))
+    else:
+        upstream = OfficialBFCL().score(task, trajectory) == 1.0
+    return float(upstream), BFCLGrade("lenient").score(task, trajectory)
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
@@ -29,6 +44,7 @@ def test_lenient_agrees_with_upstream_but_for_what_is_meant(category):
     assert found.unexplained == []
     assert found.agreement == 1.0
     assert 0 < found.right["upstream"] < found.answers
+    assert found.changed_right > 0.1 * found.changed or category.endswith("irrelevance")
     assert found.gold_right["lenient"] == found.gold_right["upstream"] == found.gold
 
 
@@ -75,6 +91,82 @@ def test_types_inside_lists_and_dictionaries_are_a_difference(task_id, answer, u
     task = task_of(task_id)
     assert verdicts(task, [[[answer]]]) == (upstream, ours)
     assert explain(task, [[[answer]]], ours=bool(ours)) is Difference.ONE_TABLE
+
+
+@pytest.mark.parametrize(
+    "task_id",
+    [
+        *(f"bfcl/{category}/{category}_173" for category in sorted(MULTI_TURN)),
+        "bfcl/multi_turn_miss_func/multi_turn_miss_func_49",
+    ],
+)
+def test_gold_calls_that_the_environment_refuses_are_a_difference(task_id):
+    task = task_of(task_id)
+    steps = gold_steps(task)
+    assert verdicts(task, steps) == (1.0, 0.0)
+    assert upstream_verdicts(task, effect_free_source(task, steps)) == [False]
+    assert explain(task, steps, ours=False) is Difference.REFUSED
+
+
+def test_a_refused_call_does_nothing_whichever_way_that_decides():
+    task = task_of("bfcl/multi_turn_miss_func/multi_turn_miss_func_0")
+    hidden = {schema.name for schemas in task.revealed_tools.values() for schema in schemas}
+    assert "sort" in hidden
+    early = [[[call("touch", file_name=7)], *gold_steps(task)[0]], *gold_steps(task)[1:]]
+    assert verdicts(task, early) == (1.0, 1.0)
+    early[0][0] = [call("mkdir", dir_name="new", mode=7)]
+    assert effect_free_source(task, early)[0][0] == ["no_such_tool()"]
+    assert effect_free_source(task, early)[1:] == literal_source(early)[1:]
+    early[0][0] = [call("touch", file_name=["x"])]
+    assert verdicts(task, early)[1] == 1.0
+
+
+def test_what_a_refused_call_does_not_decide_is_not_proven_by_it():
+    task = BFCLTaskSet("multi_turn_base", limit=1)[0]
+    steps = gold_steps(task)
+    steps[0].insert(0, [call("mkdir", dir_name=7)])
+    assert explain(task, steps, ours=False) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "upstream", "ours"),
+    [
+        ([22, ""], "", True, False),
+        ([["a"], ""], [], False, True),
+        ([["a"], ""], "", True, False),
+        (["a", ""], "", True, True),
+        ([22, ""], [], False, False),
+    ],
+)
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_emptied_entry_of_a_dictionary_is_judged_like_an_emptied_parameter(
+    options, value, upstream, ours, declared, monkeypatch
+):
+    kinds = {int: {"type": "integer"}, list: {"type": "array", "items": {"type": "string"}}, str: {"type": "string"}}
+    properties = {"x": kinds[type(options[0])]} if declared else {}
+    parameters = {"type": "dict", "properties": {"d": {"type": "dict", "properties": properties}}, "required": ["d"]}
+    functions = {"bfcl/simple_python/t": [{"name": "f", "parameters": parameters}]}
+    for module in (bfcl_parity_rules, bfcl_parity_leaves, official):
+        monkeypatch.setattr(module, "described_functions", lambda *_: functions)
+    answers = ({"f": {"d": [{"x": options}]}},)
+    task = dataclasses.replace(BFCLTaskSet("simple_python", limit=1)[0], id="bfcl/simple_python/t", answers=answers)
+    steps = [[[call("f", d={"x": value})]]]
+    assert OfficialBFCL().score(task, answer_episode(task, steps)) == float(upstream)
+    assert is_accepted({"x": value}, [{"x": options}], schema=parameters["properties"]["d"], mode="lenient") == ours
+    as_parameter = is_accepted(value, options, schema=properties.get("x", {}), mode="lenient")
+    assert as_parameter == ours
+    if upstream != ours:
+        assert explain(task, steps, ours=ours) is Difference.ONE_TABLE
+
+
+def test_an_accepted_text_in_no_list_is_a_difference():
+    task = task_of("bfcl/simple_java/simple_java_64")
+    gold = gold_steps(task)[0][0][0]
+    for text, upstream, ours in (("epoch_millis", 0.0, 1.0), ("e", 1.0, 0.0)):
+        meta = f'new HashMap<>() {{{{ put("format", "{text}"); }}}}'
+        steps = [[[dataclasses.replace(gold, arguments={**gold.arguments, "meta": meta})]]]
+        assert verdicts(task, steps) == (upstream, ours)
+        assert explain(task, steps, ours=bool(ours)) is Difference.BARE_TEXT
 
 
 def test_digits_that_the_policy_does_not_read_are_a_difference():
@@ -125,9 +217,39 @@ def test_mutants_are_the_same_for_the_same_seed_and_cover_every_change():
     assert mutants(task, count=9, seed=1) == mutants(task, count=9, seed=1)
     assert mutants(task, count=9, seed=1) != mutants(task, count=9, seed=2)
     assert mutants(task, count=0, seed=1) == []
-    for category, changes in (("parallel", SINGLE_TURN_CHANGES), ("multi_turn_base", MULTI_TURN_CHANGES)):
-        drawn = {name for task in BFCLTaskSet(category, limit=20) for name, _ in mutants(task, count=20, seed=0)}
-        assert drawn == changes.keys()
+    for categories, changes in ((("parallel", "live_simple"), SINGLE_TURN_CHANGES), (MULTI_TURN, MULTI_TURN_CHANGES)):
+        tasks = [task for category in categories for task in BFCLTaskSet(category, limit=100)]
+        assert {name for task in tasks for name, _ in mutants(task, count=20, seed=0)} == changes.keys()
+
+
+@pytest.mark.parametrize("category", ["simple_java", "simple_javascript"])
+@pytest.mark.parametrize("form", range(NUM_FORMS))
+def test_accepted_values_are_right_in_every_form_of_literal(category, form):
+    wrong = set()
+    for task in BFCLTaskSet(category):
+        [(name, accepted)] = task.answers[0].items()
+        schemas = parameters_of(task, name)["properties"]
+        arguments = {
+            key: write_literal(
+                accepted_value(next(each for each in options if each != ""), Random(0)),
+                schema=schemas[key],
+                language=language(category),
+                form=form,
+            )
+            for key, options in accepted.items()
+            if set(map(repr, options)) != {"''"}
+        }
+        if verdicts(task, [[[call(name, **arguments)]]]) != (1.0, 1.0):
+            wrong.add(task.id)
+    assert wrong <= MISREAD
+
+
+def test_dictionaries_are_written_with_one_value_for_each_key():
+    option = {"a": [1, 2], "b": [[{"c": ["x", ""]}], ""], "d": ["e", ""]}
+    assert accepted_value(option, Random(0), optional=0.0) in ({"a": 1}, {"a": 2})
+    assert accepted_value(option, Random(0), optional=1.0)["b"] == [{"c": "x"}]
+    emptied = accepted_value(option, Random(0), emptied=True)
+    assert (emptied["b"], emptied["d"]) == ("", "")
 
 
 @pytest.mark.parametrize("category", CATEGORIES)

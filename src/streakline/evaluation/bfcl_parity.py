@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from streakline.evaluation.bfcl_parity_mutants import Steps, gold_steps, mutants
+from streakline.evaluation.bfcl_parity_accepted import Steps
+from streakline.evaluation.bfcl_parity_mutants import (
+    MULTI_TURN_CHANGES,
+    SINGLE_TURN_CHANGES,
+    gold_steps,
+    mutants,
+)
 from streakline.evaluation.bfcl_parity_rules import Difference, explain
+from streakline.evaluation.bfcl_parity_sources import literal_source, upstream_verdicts
+from streakline.rewards.base import RewardTerm
 from streakline.rewards.bfcl.grade import BFCLGrade
 from streakline.rewards.bfcl.official import OfficialBFCL
-from streakline.rewards.bfcl.upstream import check_sources, rebuilt_source
 from streakline.tasks.bfcl import BFCLTaskSet
 from streakline.tasks.bfcl_source import MULTI_TURN
 from streakline.tasks.exclusions import bfcl_exclusions
 from streakline.types import Message, Role, Sample, Task, Termination, ToolCall, ToolResult, Trajectory, Turn
 
 GOLD = "gold"
-JUDGES = {"upstream": OfficialBFCL(), "lenient": BFCLGrade("lenient"), "strict": BFCLGrade("strict")}
+JUDGES: Mapping[str, RewardTerm] = {
+    "upstream": OfficialBFCL(),
+    "lenient": BFCLGrade("lenient"),
+    "strict": BFCLGrade("strict"),
+}
+"""Who judges. The first stands for BFCL's checker in single-turn alone; in multi-turn it is asked itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +63,10 @@ class CategoryParity:
     """All that were graded."""
     right: Counter[str] = field(default_factory=Counter)
     """Judge -> answers that it calls right."""
+    changed: int = 0
+    """Of them changed ones."""
+    changed_right: int = 0
+    """Changed ones that upstream calls right."""
     explained: Counter[Difference] = field(default_factory=Counter)
     """Disagreements by the difference that they were proven to be."""
     unexplained: list[GradedAnswer] = field(default_factory=list)
@@ -83,6 +99,9 @@ class CategoryParity:
             self.examples[graded.difference] = min(known, graded, key=lambda each: len(repr(each.steps)))
         elif not graded.agrees:
             self.unexplained.append(graded)
+        if graded.change in {*SINGLE_TURN_CHANGES, *MULTI_TURN_CHANGES}:
+            self.changed += 1
+            self.changed_right += graded.verdicts["upstream"]
         if graded.change == GOLD:
             is_excluded = graded.task.id in bfcl_exclusions()
             self.gold += not is_excluded
@@ -136,14 +155,15 @@ def _graded_answers(task: Task, *, count: int, seed: int) -> Iterator[GradedAnsw
 def _grade(task: Task, change: str, steps: Steps) -> GradedAnswer:
     trajectory = answer_episode(task, steps)
     verdicts = {name: term.score(task, trajectory) == 1.0 for name, term in JUDGES.items()}
+    if task.kind in MULTI_TURN:
+        verdicts["upstream"] = upstream_verdicts(task, literal_source(steps))[0]
     graded = GradedAnswer(task=task, change=change, steps=steps, verdicts=verdicts)
     return graded if graded.agrees else replace(graded, difference=explain(task, steps, ours=verdicts["lenient"]))
 
 
 def _after_wrong(gold: GradedAnswer, wrong: Steps) -> GradedAnswer:
     """The gold answer as upstream judges it in worlds that it has already judged a wrong one in."""
-    sources = [rebuilt_source(gold.task, steps) for steps in (wrong, gold.steps)]
-    verdict = check_sources(gold.task, sources)[-1]
+    verdict = upstream_verdicts(gold.task, literal_source(wrong), literal_source(gold.steps))[-1]
     return _as_upstream(gold, verdict, change="gold after a wrong answer", proven=Difference.FRESH_STATE)
 
 
@@ -154,12 +174,12 @@ def _with_code(task: Task) -> Iterator[GradedAnswer]:
             for name, value in call.arguments.items():
                 if isinstance(value, str) and value:
                     code = f"{value[:1]!r} + {value[1:]!r}"
-                    steps, source = gold_steps(task), rebuilt_source(task, task.gold)
+                    steps = gold_steps(task)
                     steps[turn][step] = [replace(call, arguments={**call.arguments, name: code})]
-                    written = rebuilt_source(task, steps)[turn][step][0]
-                    source[turn][step] = [written.replace(repr(code).replace("(", "\\x28"), code)]
+                    source = literal_source(steps)
+                    source[turn][step] = [source[turn][step][0].replace(repr(code), code)]
                     graded = _grade(task, "text as an expression", steps)
-                    verdict = check_sources(task, [source])[0]
+                    [verdict] = upstream_verdicts(task, source)
                     yield _as_upstream(graded, verdict, change=graded.change, proven=Difference.LITERALS_ONLY)
                     return
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TypeAlias
 
+from streakline.evaluation.bfcl_parity_accepted import (
+    Steps,
+    give_accepted,
+    write_as_accepted,
+    write_entries,
+    write_otherwise,
+)
+from streakline.evaluation.bfcl_parity_values import changed
 from streakline.tasks.bfcl_source import MULTI_TURN
 from streakline.types import JSON, Task, ToolCall
 
-Steps: TypeAlias = list[list[list[ToolCall]]]
-"""[user turns][assistant turns][calls]"""
 Change: TypeAlias = Callable[[Steps, Task, Random], object]
 """Changes the steps in place."""
 
@@ -161,17 +167,23 @@ def _raise_integer(steps: Steps, task: Task, rng: Random) -> None:
                 return
 
 
-def _accepted_value(steps: Steps, task: Task, rng: Random) -> None:
-    """Give a parameter, set or not, another of its accepted values, or one that stands for nothing."""
-    [(name, parameters)] = (rng.choice(task.answers) if task.answers else {"": {}}).items()
-    if not isinstance(parameters, dict) or not parameters:
-        return
-    chosen = rng.choice(list(parameters))
-    options = parameters[chosen]
-    value = rng.choice([*(options if isinstance(options, list) else []), "", [], None, {}])
-    place, call = next(((place, call) for place, call in enumerate(steps[0][0]) if call.name == name), (0, None))
-    if call is not None:
-        steps[0][0][place] = replace(call, arguments={**call.arguments, chosen: value})
+def _read(steps: Steps, task: Task, rng: Random) -> None:
+    """A call that changes nothing and that no user turn needs."""
+    known = [READING[name] for name in task.simulators if name in READING]
+    rng.choice(steps).insert(0, [rng.choice(known)]) if known else None
+
+
+READING: Mapping[str, ToolCall] = {
+    "GorillaFileSystem": ToolCall(name="pwd"),
+    "MathAPI": ToolCall(name="add", arguments={"a": 1, "b": 2}),
+    "MessageAPI": ToolCall(name="message_get_login_status"),
+    "TicketAPI": ToolCall(name="ticket_get_login_status"),
+    "TradingBot": ToolCall(name="trading_get_login_status"),
+    "TravelAPI": ToolCall(name="travel_get_login_status"),
+    "TwitterAPI": ToolCall(name="posting_get_login_status"),
+    "VehicleControlAPI": ToolCall(name="displayCarStatus", arguments={"option": "fuel"}),
+}
+"""Simulator -> a call that leaves its state as it is."""
 
 
 SINGLE_TURN_CHANGES: Mapping[str, Change] = {
@@ -183,7 +195,11 @@ SINGLE_TURN_CHANGES: Mapping[str, Change] = {
     "tool renamed": _rename,
     "argument dropped": _drop_argument,
     "argument renamed": _rename_argument,
-    "accepted value": _accepted_value,
+    "accepted value": give_accepted,
+    "accepted value written otherwise": write_otherwise,
+    "dictionary with all entries": partial(write_entries, emptied=False),
+    "dictionary with emptied entries": partial(write_entries, emptied=True),
+    "dictionary as accepted": write_as_accepted,
     "value changed": _change_value,
 }
 
@@ -200,54 +216,15 @@ MULTI_TURN_CHANGES: Mapping[str, Change] = {
     "argument dropped": _drop_argument,
     "value changed": _change_value,
     "integer raised": _raise_integer,
+    "reading call added": _read,
 }
 
-_WEIGHTS = {"value changed": 6, "accepted value": 2, "calls reversed": 0, "integer raised": 0}
+_WEIGHTS = {
+    "value changed": 6,
+    "accepted value": 3,
+    "accepted value written otherwise": 4,
+    "reading call added": 4,
+    "calls reversed": 0,
+    "integer raised": 0,
+}
 """How often a change is drawn; the others count 1. The last two come once, first, where they change something."""
-
-
-def changed(value: JSON, rng: Random) -> JSON:
-    """The value with one change, at a random depth."""
-    if isinstance(value, list) and value and rng.random() < 0.6:
-        place = rng.randrange(len(value))
-        return [*value[:place], changed(value[place], rng), *value[place + 1 :]]
-    if isinstance(value, dict) and value and rng.random() < 0.6:
-        key = rng.choice(list(value))
-        return {**value, key: changed(value[key], rng)}
-    return rng.choice(_other_values(value, rng))
-
-
-def _other_values(value: JSON, rng: Random) -> list[JSON]:
-    if isinstance(value, bool):
-        return [not value, int(value), str(value).lower(), None]
-    if isinstance(value, int | float):
-        whole = [int(value), bool(value)] if value == int(value) else [int(value)]
-        return [float(value), float(value), *whole, value + 1, value * 1.001, -value, str(value), [value], None]
-    if isinstance(value, str):
-        return _other_texts(value, rng)
-    if isinstance(value, list):
-        floats: list[JSON] = [float(item) if type(item) is int else item for item in value]
-        integers: list[JSON] = [int(item) if type(item) is float else item for item in value]
-        return [value[::-1], value[:-1], [*value, *value[:1]], [value], [], json.dumps(value), floats, integers]
-    if isinstance(value, dict):
-        rest = dict(list(value.items())[1:])
-        return [rest, {**value, "x": 1}, {**rest, "x": 1}, {}, [value], json.dumps(value)]
-    return ["", 0, False, "null", []]
-
-
-def _other_texts(text: str, rng: Random) -> list[JSON]:
-    place = rng.randrange(len(text) + 1)
-    inserted = text[:place] + rng.choice(" ,./-_*^'\"x;\n") + text[place:]
-    looks = [text.upper(), text.lower(), text.title(), text.replace(" ", ""), text.replace('"', "'"), f" {text} "]
-    literals = [json.dumps(text), text + rng.choice(("L", "f", "n", ".0")), text.strip("\"'"), _decoded(text)]
-    cut = text[:place] + text[place + 1 :]
-    return [*looks, *literals, inserted, inserted, cut, text[::-1], "", [text], {"x": text}, None]
-
-
-def _decoded(text: str) -> JSON:
-    """What the text is in JSON, or the text."""
-    try:
-        value: JSON = json.loads(text)
-    except ValueError:
-        return text
-    return value

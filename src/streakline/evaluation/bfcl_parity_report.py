@@ -23,6 +23,7 @@ def figures(found: Sequence[CategoryParity]) -> dict[str, JSON]:
         "agreement_min": min(each.agreement for each in found),
         "intended_differences": {name.value: met[name] for name in Difference},
         "answers": sum(each.answers for each in found),
+        "changed_right": {each.category: round(each.changed_right / max(1, each.changed), 4) for each in found},
         "unexplained": sum(len(each.unexplained) for each in found),
     }
 
@@ -31,8 +32,11 @@ def render_parity(found: Sequence[CategoryParity]) -> str:
     """The tables and examples that a person reads; the tables are valid Markdown."""
     unexplained = [graded for each in found for graded in each.unexplained]
     parts = [
-        "Answers by category. `agree` is the share of agreements among those that no intended difference decides.",
+        "Answers by category. `agree` is the share of agreements among those that no intended difference decides, "
+        "`changed` that of the changed answers that upstream calls right.",
         _answer_table(found),
+        "Disagreements by what they were proven to be; `other` = nothing was proven.",
+        _difference_table(found),
         "Gold answers that are right, first without and then with the excluded tasks.",
         _gold_table(found),
         "Intended differences",
@@ -53,14 +57,20 @@ def _answer_table(found: Sequence[CategoryParity]) -> str:
             each.category,
             str(each.answers),
             *(f"{each.right[name] / max(1, each.answers):.1%}" for name in ("upstream", "lenient", "strict")),
-            *(str(each.explained[name]) for name in Difference),
-            str(len(each.unexplained)),
+            f"{each.changed_right / max(1, each.changed):.1%}",
             f"{each.agreement:.4%}",
         )
         for each in found
     ]
-    names = [name.value.split()[0] for name in Difference]
-    return markdown_table(("category", "answers", "upstream", "lenient", "strict", *names, "other", "agree"), rows)
+    return markdown_table(("category", "answers", "upstream", "lenient", "strict", "changed", "agree"), rows)
+
+
+def _difference_table(found: Sequence[CategoryParity]) -> str:
+    rows = [
+        (each.category, *(str(each.explained[name]) for name in Difference), str(len(each.unexplained)))
+        for each in found
+    ]
+    return markdown_table(("category", *(name.value.split()[0] for name in Difference), "other"), rows)
 
 
 def _gold_table(found: Sequence[CategoryParity]) -> str:

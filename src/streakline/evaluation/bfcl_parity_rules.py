@@ -6,16 +6,14 @@ differing treatment should not tell apart, gives our verdict.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from streakline.rewards.bfcl.coercion import kind, kind_of, same_scalar
-from streakline.rewards.bfcl.languages import read_literal
+from streakline.evaluation.bfcl_parity_leaves import Leaf, align_calls, parameters_of
+from streakline.evaluation.bfcl_parity_sources import effect_free_source, literal_source, upstream_verdicts
 from streakline.rewards.bfcl.official import described_functions
 from streakline.rewards.bfcl.single_turn import assign_calls, is_accepted
-from streakline.rewards.bfcl.upstream import check_single_turn, check_sources, rebuilt_source
+from streakline.rewards.bfcl.upstream import check_single_turn
 from streakline.tasks.bfcl_source import MULTI_TURN, language
 from streakline.types import JSON, Task, ToolCall
 
@@ -31,8 +29,12 @@ class Difference(StrEnum):
     """Upstream's rules for types and texts differ between a parameter and what is in a list or dictionary."""
     LITERALS_ONLY = "literal arguments only"
     """Upstream evaluates arguments as Python."""
+    REFUSED = "refused calls"
+    """Upstream runs calls that the environment refuses: against the schema, before the tool is in sight, too costly."""
     AS_READ = "results as they are read"
     """Upstream compares numbers of arbitrary precision in more digits than the call asked for."""
+    BARE_TEXT = "accepted texts outside lists"
+    """Upstream reads an accepted text of a dictionary that stands in no list as a list of its characters."""
 
 
 MEANING: Mapping[Difference, str] = {
@@ -41,37 +43,36 @@ MEANING: Mapping[Difference, str] = {
     Difference.ONE_TABLE: "Types and texts count alike at every depth. Proof: upstream judges the very same values as "
     "we do where each is a parameter, and the answer as we do once they are written as accepted.",
     Difference.LITERALS_ONLY: "Arguments are values, not code. Proof: upstream rejects the same text as a literal.",
+    Difference.REFUSED: "Calls that the environment refuses do nothing. Proof: upstream judges as we do once they, "
+    "and no others, are replaced by one without effect.",
     Difference.AS_READ: "Results compare as the policy read them. Proof: so they do upstream, written in that form.",
+    Difference.BARE_TEXT: "An accepted text stands for itself. Proof: upstream judges as we do once it is in a list.",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
-    """A value inside a list or dictionary that upstream's equality passes, but in another type or writing."""
-
-    kind: str
-    """Type that is declared for it, or else its accepted value's."""
-    value: JSON
-    """As it was answered."""
-    accepted: JSON
-    """As it is accepted."""
 
 
 def explain(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]], *, ours: bool) -> Difference | None:
     """Prove which difference a disagreement is; None = it is none that is meant."""
     if task.kind in MULTI_TURN:
-        as_read = check_sources(task, [rebuilt_source(task, steps)], as_read=True)[0]
-        return Difference.AS_READ if as_read == ours else None
+        return _explain_multi_turn(task, steps, ours=ours)
     return _explain_single_turn(task, steps[0][0], ours=ours) if task.answers and steps[0] else None
 
 
+def _explain_multi_turn(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]], *, ours: bool) -> Difference | None:
+    if upstream_verdicts(task, effect_free_source(task, steps)) == [ours]:
+        return Difference.REFUSED
+    return Difference.AS_READ if upstream_verdicts(task, literal_source(steps), as_read=True) == [ours] else None
+
+
 def _explain_single_turn(task: Task, calls: Sequence[ToolCall], *, ours: bool) -> Difference | None:
+    in_lists = [{name: _in_lists(accepted) for name, accepted in answer.items()} for answer in task.answers]
+    if in_lists != list(task.answers) and _upstream(task, calls, accepted=in_lists) == ours:
+        return Difference.BARE_TEXT
     if ours:
         ordered = _in_order(task, calls)
         if _upstream(task, ordered):
             return Difference.ORDER_FREE
         calls = ordered
-    aligned = list(_aligned_calls(task, calls))
+    aligned = list(align_calls(task, calls))
     leaves = [leaf for _, found in aligned for leaf in found]
     as_parameters = [_upstream_takes(leaf) for leaf in leaves]
     if not leaves or as_parameters != [_we_take(leaf) for leaf in leaves] or all(as_parameters) != ours:
@@ -82,7 +83,7 @@ def _explain_single_turn(task: Task, calls: Sequence[ToolCall], *, ours: bool) -
 
 
 def _ours(task: Task, calls: Sequence[ToolCall]) -> list[int] | None:
-    functions = {name: _parameters(task, name) for accepted in task.answers for name in accepted}
+    functions = {name: parameters_of(task, name) for accepted in task.answers for name in accepted}
     return assign_calls(calls, answers=task.answers, functions=functions, language=language(task.kind), mode="lenient")
 
 
@@ -91,11 +92,11 @@ def _in_order(task: Task, calls: Sequence[ToolCall]) -> list[ToolCall]:
     return [calls[index] for index in _ours(task, calls) or range(len(calls))]
 
 
-def _upstream(task: Task, calls: Sequence[ToolCall]) -> bool:
+def _upstream(task: Task, calls: Sequence[ToolCall], *, accepted: Sequence[Mapping[str, JSON]] | None = None) -> bool:
     return check_single_turn(
         calls,
         functions=described_functions(task.kind, None)[task.id],
-        accepted=task.answers,
+        accepted=task.answers if accepted is None else accepted,
         category=task.kind,
         language=language(task.kind),
     )
@@ -104,90 +105,24 @@ def _upstream(task: Task, calls: Sequence[ToolCall]) -> bool:
 def _upstream_takes(leaf: Leaf) -> bool:
     """Upstream's verdict on a value as the one parameter of a function."""
     name = {"number": "float", "object": "dict"}.get(leaf.kind, leaf.kind)
-    schema: JSON = {"type": "dict", "properties": {"x": {"type": name}}, "required": ["x"]}
+    schema: JSON = {"type": "dict", "properties": {"x": {**leaf.schema, "type": name}}, "required": []}
     return check_single_turn(
         [ToolCall(name="f", arguments={"x": leaf.value})],
         functions=[{"name": "f", "parameters": schema}],
-        accepted=[{"f": {"x": [leaf.accepted]}}],
+        accepted=[{"f": {"x": list(leaf.options)}}],
         category="simple_python",
         language="python",
     )
 
 
 def _we_take(leaf: Leaf) -> bool:
-    return is_accepted(leaf.value, [leaf.accepted], schema={"type": leaf.kind}, mode="lenient")
+    return is_accepted(leaf.value, leaf.options, schema=leaf.schema, mode="lenient")
 
 
-def _parameters(task: Task, name: str) -> Mapping[str, JSON]:
-    for function in described_functions(task.kind, None)[task.id]:
-        if isinstance(function, dict) and function["name"] == name and isinstance(function["parameters"], dict):
-            return function["parameters"]
-    return {}
-
-
-def _aligned_calls(task: Task, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, list[Leaf]]]:
-    """Each call with the values inside its arguments written as accepted, and what was rewritten."""
-    for index, call in enumerate(calls):
-        best: tuple[ToolCall, list[Leaf]] = (call, [])
-        for answer in (*task.answers[index : index + 1], *task.answers):
-            accepted = answer.get(call.name)
-            if isinstance(accepted, dict) and (found := _aligned(task, call, accepted)):
-                best = found
-                break
-        yield best
-
-
-def _aligned(task: Task, call: ToolCall, accepted: Mapping[str, JSON]) -> tuple[ToolCall, list[Leaf]] | None:
-    schemas, spoken = _inner(_parameters(task, call.name), "properties"), language(task.kind)
-    arguments, leaves = dict(call.arguments), list[Leaf]()
-    for name, value in call.arguments.items():
-        schema, options = _inner(schemas, name), accepted.get(name)
-        try:
-            literal = read_literal(value, schema=schema, language=spoken)
-        except ValueError:
-            return None
-        found = (_align(literal, option, schema) for option in (options if isinstance(options, list) else []))
-        first = next((each for each in found if each is not None), None)
-        if first is None:
-            return None
-        if isinstance(literal, list | dict) and first[1]:
-            arguments[name] = first[0] if spoken == "python" else json.dumps(first[0])
-            leaves += first[1]
-    return replace(call, arguments=arguments), leaves
-
-
-def _align(value: JSON, option: JSON, schema: Mapping[str, JSON]) -> tuple[JSON, list[Leaf]] | None:
-    """A value written as an accepted one that Python's equality, or upstream's of texts, takes it for."""
-    if isinstance(value, list) and isinstance(option, list) and len(value) == len(option):
-        items = [_align(item, wanted, _inner(schema, "items")) for item, wanted in zip(value, option, strict=True)]
-        if all(item is not None for item in items):
-            return [item[0] for item in items if item], [leaf for item in items if item for leaf in item[1]]
-        return None
-    if isinstance(value, dict) and isinstance(option, dict):
-        return _align_entries(value, option, _inner(schema, "properties"))
-    if value == option or same_scalar(value, option, mode="lenient"):
-        is_same = type(value) is type(option) and value == option
-        leaf = Leaf(kind=kind(schema) or kind_of(option), value=value, accepted=option)
-        return option, [] if is_same else [leaf]
-    return None
-
-
-def _align_entries(
-    value: Mapping[str, JSON], option: Mapping[str, JSON], properties: Mapping[str, JSON]
-) -> tuple[JSON, list[Leaf]] | None:
-    entries, leaves = dict[str, JSON](), list[Leaf]()
-    for key, item in value.items():
-        wanted = option.get(key)
-        options = wanted if isinstance(wanted, list) else [wanted]
-        found = (_align(item, each, _inner(properties, key)) for each in options)
-        first = next((each for each in found if each is not None), None)
-        if first is None:
-            return None
-        entries[key] = first[0]
-        leaves += first[1]
-    return entries, leaves
-
-
-def _inner(schema: Mapping[str, JSON], name: str) -> Mapping[str, JSON]:
-    found = schema.get(name)
-    return found if isinstance(found, dict) else {}
+def _in_lists(accepted: JSON) -> JSON:
+    """Accepted values with each text that is an entry of a dictionary, but in no list, in one. It may be left out."""
+    if isinstance(accepted, list):
+        return [_in_lists(option) for option in accepted]
+    if isinstance(accepted, dict):
+        return {key: [entry, ""] if isinstance(entry, str) else _in_lists(entry) for key, entry in accepted.items()}
+    return accepted

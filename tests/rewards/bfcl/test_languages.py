@@ -1,5 +1,5 @@
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from streakline.rewards.bfcl import languages
 from streakline.rewards.bfcl.languages import read_literal
 
 ARRAY = {"type": "array", "items": {"type": "String"}}
+TEXTS = {"type": "ArrayList", "items": {"type": "String"}}
 LIST = {"type": "ArrayList", "items": {"type": "integer"}}
 
 
@@ -28,6 +29,9 @@ def test_python_arguments_are_values_already():
         ("new ArrayList<>(Arrays.asList(1, 2))", LIST, "java", [1, 2]),
         ("new ArrayList<Integer>() {{ add(1);\n\n   add(2); }}", LIST, "java", [1, 2]),
         ("['a',   'b']", ARRAY, "javascript", ["a", "b"]),
+        ("['a\tb',\t\t'c  d']", ARRAY, "javascript", ["a\tb", "c  d"]),
+        ('new ArrayList<>(Arrays.asList("a\t b",  "c"))', TEXTS, "java", ["a\t b", "c"]),
+        ('new HashMap<>() {{ \n  put("a",   "b  c"); }}', {"type": "HashMap"}, "java", {"a": "b  c"}),
         ("{'a': true}", {"type": "dict"}, "javascript", {"a": True}),
         ("a  b", {"type": "String"}, "java", "a  b"),
         ("five", {"type": "integer"}, "java", "five"),
@@ -59,6 +63,12 @@ def test_what_the_converter_has_no_answer_for_is_no_literal(text, schema):
 ENDLESS = [
     ("[" + "[]," * 40 + "x", ARRAY, "javascript"),
     ("[" + "[]," * 15 + "x", ARRAY, "javascript"),
+    ("new Array(" + "[]," * 16 + "]" * 900, ARRAY, "javascript"),
+    ("new Array(" + "[]," * 12 + "]" * 900, ARRAY, "javascript"),
+    ("new Array(" + "[]," * 12 + "x" * 900, ARRAY, "javascript"),
+    ("new HashMap<>() {{ '" + " " * 900 + "'", {"type": "HashMap"}, "java"),
+    ("new HashMap<>() {{ '" + ("'" + " " * 16) * 50, {"type": "HashMap"}, "java"),
+    ("\n" + "new HashMap<a> () {\n " * 46, {"type": "HashMap"}, "java"),
     ("{" + "," * 50_000 + "}", {"type": "dict"}, "javascript"),
     ("new HashMap<>() {" + " " * 50_000, {"type": "HashMap"}, "java"),
     ("new HashMap<" * 40 + "> () {" * 70, {"type": "HashMap"}, "java"),
@@ -72,7 +82,24 @@ def test_no_text_takes_for_ever(text, schema, language):
     started = time.process_time()
     with suppress(ValueError):
         read(text, schema, language)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("[" + "1," * 490 + "1]", True),
+        ("[" + "1," * 500 + "1]", False),
+        ("[" + ",".join(["[1]"] * 11) + "]", True),
+        ("[" + ",".join(["[1]"] * 12) + "]", False),
+        ("['" + " " * 16 + "']", True),
+        ("['" + " " * 17 + "']", False),
+        ("[1," + " " * 5000 + "1]", True),
+    ],
+)
+def test_a_collection_has_a_moderate_size(text, fits):
+    with nullcontext() if fits else pytest.raises(ValueError, match="of moderate"):
+        assert isinstance(read(text, {"type": "array", "items": {"type": "any"}}, "javascript"), list)
 
 
 TYPES = {

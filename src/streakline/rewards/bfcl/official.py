@@ -16,11 +16,13 @@ from streakline.types import JSON, Task, Trajectory
 
 @final
 class OfficialBFCL(RewardTerm):
-    """1 where upstream's checker calls the answer valid, else 0.
+    """1 where upstream's checker calls what ran valid, else 0.
 
     Single-turn: the calls of the first response, compared with the accepted values. Irrelevance: right without a call,
-    relevance: with one. Multi-turn: the executed calls, run by upstream's checker in a world of its own; an episode
-    that didn't reach every user turn is wrong, as one that upstream forces to quit is.
+    relevance: with one. Multi-turn: the calls that ran, given to upstream's checker in a world of its own; an episode
+    that didn't reach every user turn is wrong, as one that upstream forces to quit is. A call that the environment
+    refused has no effect here, whereas upstream, fed with what the policy wrote, would evaluate it. So this is
+    upstream's verdict on the episode as it was, and not always on its text; `docs/grading.md` counts the difference.
 
     Args:
         data_dir: Folder laid out like `bfcl_eval/data`, the same as the task set's; None = the installed package.

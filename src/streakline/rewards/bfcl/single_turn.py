@@ -85,14 +85,16 @@ def is_accepted(value: JSON, options: Sequence[JSON], *, schema: Mapping[str, JS
     """Whether a value is among the accepted ones of a parameter, or of an entry of a dictionary.
 
     The value must be of the declared type. In `lenient` it may also be of the type of the first accepted value, which
-    is how the source writes a variable's name or null; and it may be the empty text or list where `""` says that the
-    parameter may be left out.
+    is how the source writes a variable's name or null; and where `""` says that it may be left out, it may be the empty
+    text or list of the type that it has.
     """
     given = [option for option in options if option != ""]
     first = kind_of(given[0]) if given else kind(schema) or "string"
     if mode == "lenient" and len(given) < len(options):
-        empty = isinstance(value, list) and not value and first == "array" == (kind(schema) or first)
-        if empty or _same(value, "", schema=schema, first=first, mode=mode):
+        types = first, kind(schema) or first
+        if value == [] and types == ("array", "array"):
+            return True
+        if "string" in types and _same(value, "", schema=schema, first=first, mode=mode):
             return True
     return any(_same(value, option, schema=schema, first=first, mode=mode) for option in given)
 
@@ -131,7 +133,10 @@ def _same_entries(
 
 
 def _options(entry: JSON) -> list[JSON]:
-    """Accepted values of an entry. What is no list stands alone and, if a text, may be left out, as upstream has it."""
+    """Accepted values of an entry. What is no list stands alone; a text may also be left out.
+
+    Upstream takes such a text for a list of its characters, all of which may be left out.
+    """
     if isinstance(entry, list):
         return entry
     return [entry, ""] if isinstance(entry, str) else [entry]

@@ -30,7 +30,7 @@ _MODEL_TABLE = "bfcl_eval.constants.model_config"
 _AST_CHECKER = "bfcl_eval.eval_checker.ast_eval.ast_checker"
 _MULTI_TURN = "bfcl_eval.eval_checker.multi_turn_eval"
 
-_NO_TOOL = "no_such_tool()"
+NO_TOOL = "no_such_tool()"
 """Stands for a call that must not run: upstream answers with an error and no effect."""
 
 _numbers = itertools.count()
@@ -64,11 +64,18 @@ def check_multi_turn(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) 
     return check_sources(task, [rebuilt_source(task, steps)])[0]
 
 
-def check_sources(task: Task, answers: Sequence[list[list[list[str]]]], *, as_read: bool = False) -> list[bool]:
+def check_sources(
+    task: Task,
+    answers: Sequence[list[list[list[str]]]],
+    *,
+    gold: Sequence[list[str]] | None = None,
+    as_read: bool = False,
+) -> list[bool]:
     """Ask upstream's multi-turn checker about answers to one task, one after the other in the worlds that it keeps.
 
     Upstream evaluates the source that it is given, which must be that of `rebuilt_source` or one that can be trusted.
-    With `as_read` it compares results as a policy reads them here, for comparisons in one thread alone.
+    `gold` is the source of the gold calls by user turn; None = rebuilt like an answer's. With `as_read` it compares
+    results as a policy reads them here, for comparisons in one thread alone.
     """
     for name in task.simulators:
         tool_functions(name)  # gives the simulators' modules their frozen clock before upstream imports them
@@ -78,11 +85,12 @@ def check_sources(task: Task, answers: Sequence[list[list[list[str]]]], *, as_re
         "initial_config": dict(task.initial_state),
         "involved_classes": list(task.simulators),
     }
-    gold = [[_source(call) for step in user_turn for call in step] for user_turn in task.gold]
+    if gold is None:
+        gold = [[_source(call) for step in user_turn for call in step] for user_turn in task.gold]
 
     def is_valid(source: list[list[list[str]]], model: str) -> bool:
         try:
-            return bool(checker(source, gold, entry, task.kind, model)["valid"])
+            return bool(checker(source, list(gold), entry, task.kind, model)["valid"])
         except Exception:  # such as a directory copied into itself, whose comparison never ends
             return False
 
@@ -115,12 +123,13 @@ def rebuilt_source(task: Task, steps: Sequence[Sequence[Sequence[ToolCall]]]) ->
     for index, user_turn in enumerate(steps):
         visible = task.visible_tools(index)
         source.append(
-            [[_NO_TOOL if _is_refused(call, visible) else _source(call) for call in step] for step in user_turn]
+            [[NO_TOOL if is_refused(call, visible) else _source(call) for call in step] for step in user_turn]
         )
     return source
 
 
-def _is_refused(call: ToolCall, visible: Mapping[str, ToolSchema]) -> bool:
+def is_refused(call: ToolCall, visible: Mapping[str, ToolSchema]) -> bool:
+    """Whether the environment would not run a call where these tools are in sight."""
     try:
         return bool(call_fault(call, visible=visible))
     except (RecursionError, ValueError):  # too deep to go through, or an integer too long to write out
@@ -134,8 +143,8 @@ def _source(call: ToolCall) -> str:
     """
     try:
         arguments = repr(dict(call.arguments)).replace("(", "\\x28")
-    except (RecursionError, ValueError):  # see `_is_refused`
-        return _NO_TOOL
+    except (RecursionError, ValueError):  # see `is_refused`
+        return NO_TOOL
     return f"{call.name}(**{arguments})"
 
 
