@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
@@ -25,6 +26,8 @@ _TYPES = {
 }
 """Type names of BFCL and Gorilla to JSON Schema's; `any` is a string there, in the prompt and in the checker."""
 
+_COMPARED_FAULTS = 16
+"""Faults from which the one that is told is chosen: a list can have one in each of its items."""
 _SHOWN_CHARACTERS = 80
 """How much of a wrong value an error repeats to the model."""
 
@@ -70,7 +73,7 @@ def argument_errors(arguments: Mapping[str, JSON], *, parameters: Mapping[str, J
             accepted = ", ".join(f"`{key}`" for key in known) or "none"
             return f"Expected only these arguments: {accepted}, but got `{_shortened(name)}`"
     try:
-        faults = _Validator(parameters).iter_errors(arguments)
+        faults = islice(_Validator(parameters).iter_errors(arguments), _COMPARED_FAULTS)
         # By keyword within a place: what an `enum` allows says more than its `type`.
         error = min(faults, key=lambda fault: ([*map(str, fault.absolute_path)], fault.validator), default=None)
     except RecursionError:

@@ -10,6 +10,7 @@ from typing import final
 
 from streakline.environment.base import Environment
 from streakline.environment.clock import frozen_clock, parse_clock
+from streakline.environment.guards import growth_refusal
 from streakline.environment.json_schema import argument_errors
 from streakline.environment.simulators import (
     create_simulator,
@@ -81,6 +82,9 @@ class LiveEnvironment(Environment):
         if not self._task.simulators:
             self._done = True
             return _result(call, '{"status": "received"}', is_error=False)
+        fault = growth_refusal(call, simulator=self._owners[call.name][1])
+        if fault:
+            return error_result(call, fault)
         return self._run(call)
 
     def state(self) -> dict[str, JSON]:
