@@ -45,3 +45,16 @@ def test_a_group_that_nobody_judged_leaves_the_streak_as_it_is():
     assert table.observe("a", group.success_scores) is not True
     table.begin_epoch(1)
     assert table.is_active("a")
+
+
+def test_a_leak_in_a_group_that_nobody_judged_is_no_way_to_a_good_reward():
+    reward = HybridReward(Unscored(), {"way": ConstantReward(0.5)}, without_answer="process")
+    plain, leaky = (episode(task("a"), [[[call("look_up")]]], group_member=member) for member in range(2))
+    last = leaky.turns[-1]
+    turns = (*leaky.turns[:-1], replace(last, message=replace(last.message, content="Let me think about it.")))
+
+    with pytest.warns(UserWarning, match="by their process alone"):
+        (group,) = score_groups([task("a")], [[plain, replace(leaky, turns=turns)]], reward=reward)
+
+    assert group.all_rewards == (0.5, None)
+    assert group.success_scores == (None, None)

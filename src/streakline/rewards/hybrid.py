@@ -30,7 +30,7 @@ class HybridReward(Reward):
     a change of the measure), and whether the final answer leaked thinking (`leak`), which makes the answer count 0. An
     answer that could not be scored leaves the trajectory unscored; without any scored process term the answer is all.
     `without_answer: process` goes on where a judge is out: a group in which no answer could be scored is scored by the
-    process alone, each member, so that one measure holds in it; `trust` is then 0.
+    process alone, so that one measure holds in it; `trust` is then 0, and a member whose answer leaks is unscored.
 
     Args:
         answer: Scores the answer, in [0, 1].
@@ -99,13 +99,15 @@ class HybridReward(Reward):
     def _process_alone(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
         leak = bool(find_leak(final_answer(trajectory)))
         process = weighted_mean(scores, self._process.weights)
-        return process, {"process": process, "trust": 0.0, "untiered": process, "leak": float(leak)}
+        reward = None if leak and self._clamp_leaks else process
+        return reward, {"process": process, "trust": 0.0, "untiered": process, "leak": float(leak)}
 
     @override
     def success_score(self, trajectory: Trajectory) -> float | None:
         """The answer alone: how the work was done makes nothing right."""
         terms = trajectory.reward_terms
-        return 0.0 if terms.get("leak") and self._clamp_leaks else terms.get(_ANSWER)
+        is_clamped = bool(terms.get("leak")) and self._clamp_leaks and trajectory.reward is not None
+        return 0.0 if is_clamped else terms.get(_ANSWER)
 
     def _mix(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
         leak = bool(find_leak(final_answer(trajectory)))
