@@ -8,7 +8,7 @@ FROM python:3.12-slim-bookworm
 
 ARG TORCH="torch==2.13.0"
 ARG TORCH_INDEX=""
-ARG EXTRAS="bfcl,gguf"
+ARG EXTRAS="bfcl,gguf,judge"
 
 ENV PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
