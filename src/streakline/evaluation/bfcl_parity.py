@@ -145,7 +145,7 @@ def _graded_answers(task: Task, *, count: int, seed: int) -> Iterator[GradedAnsw
     gold = _grade(task, GOLD if task.gold else "a call", gold_steps(task))
     changed = [_grade(task, change, steps) for change, steps in mutants(task, count=count, seed=seed)]
     yield from (gold, *changed)
-    if task.kind in MULTI_TURN and gold.verdicts["upstream"]:
+    if task.kind in MULTI_TURN and gold.verdicts["upstream"] and gold.agrees:
         wrong = [each.steps for each in changed if not each.verdicts["upstream"]]
         if wrong:
             yield _after_wrong(gold, wrong[0])

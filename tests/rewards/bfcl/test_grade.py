@@ -7,12 +7,14 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonargparse import ArgumentParser
 from tests.fixtures.episodes import call, episode
 from tests.fixtures.worlds import world
 
 from streakline.errors import ConfigError, DataError
 from streakline.evaluation.bfcl_parity_mutants import mutants
 from streakline.rendering.hermes import parse_assistant
+from streakline.rewards.base import Reward
 from streakline.rewards.bfcl import grade
 from streakline.rewards.bfcl.grade import BFCLGrade
 from streakline.rewards.bfcl.official import OfficialBFCL
@@ -159,6 +161,8 @@ def deep(depth):
     return value
 
 
+NTH = 70
+"""Of the tasks of a category, one in so many is tried; each has a first one."""
 ODD = {
     "deep list": deep(100_000),
     "deep dictionary": {"a": deep(100_000)},
@@ -175,14 +179,34 @@ ODD = {
 @pytest.mark.parametrize("category", CATEGORIES)
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_arguments_get_a_verdict(category, odd):
-    task = BFCLTaskSet(category, limit=1)[0]
-    calls = [call(tool.name, **dict.fromkeys(tool.parameters["properties"], ODD[odd])) for tool in task.tools]
-    unknown = ToolCall(name="unknown", arguments={1: ODD[odd]})
-    steps = [[[*calls, unknown]], *[[]] * (len(task.requests) - 1)]
-    assert set(scores(task, steps)) <= {0.0, 1.0}
-    expected = 1.0 if category == "live_relevance" else 0.0
-    assert scores(task, steps)[0] == expected
-    assert OfficialBFCL().score(task, episode(task, steps)) == expected
+    for task in list(BFCLTaskSet(category))[::NTH]:
+        calls = [call(tool.name, **dict.fromkeys(tool.parameters["properties"], ODD[odd])) for tool in task.tools]
+        unknown = ToolCall(name="unknown", arguments={1: ODD[odd]})
+        steps = [[[*calls, unknown]], *[[]] * (len(task.requests) - 1)]
+        assert set(scores(task, steps)) <= {0.0, 1.0}
+        expected = 1.0 if category == "live_relevance" else 0.0
+        assert scores(task, steps)[0] == expected
+        assert OfficialBFCL().score(task, episode(task, steps)) == expected
+
+
+@pytest.mark.parametrize("category", sorted(MULTI_TURN))
+@pytest.mark.parametrize("odd", ODD)
+def test_refused_calls_with_odd_arguments_leave_a_right_answer_right_but_in_strict(category, odd):
+    for task in list(BFCLTaskSet(category))[::NTH]:
+        refused = [ToolCall(name="unknown", arguments={1: ODD[odd]}), call(task.tools[0].name, unknown=ODD[odd])]
+        steps = [[refused, *task.gold[0]], *task.gold[1:]]
+        assert scores(task, steps) == (1.0, 0.0)
+        assert OfficialBFCL().score(task, episode(task, steps)) == 1.0
+
+
+@pytest.mark.parametrize("category", [name for name in CATEGORIES if name not in MULTI_TURN | WITHOUT_ANSWERS])
+@pytest.mark.parametrize("odd", ODD)
+def test_one_odd_argument_makes_a_right_call_wrong(category, odd):
+    for task in list(BFCLTaskSet(category))[::NTH]:
+        first, *rest = task.gold[0][0]
+        for name in first.arguments:
+            changed = dataclasses.replace(first, arguments={**first.arguments, name: ODD[odd]})
+            assert scores(task, [[[changed, *rest]]]) == (0.0, 0.0)
 
 
 VALUES = st.recursive(
@@ -203,14 +227,28 @@ def test_any_arguments_get_a_verdict(task, data):
     assert strict <= lenient <= 1.0
 
 
-def test_both_verdicts_are_reported_and_the_lenient_one_is_the_reward():
-    config = yaml.safe_load((CONFIGS / "reward" / "bfcl.yaml").read_text(encoding="utf-8"))["init_args"]
-    assert {name: term["init_args"]["mode"] for name, term in config["terms"].items()} == {
-        "lenient": "lenient",
-        "strict": "strict",
-    }
-    assert config["weights"] == {"lenient": 1.0, "strict": 0.0}
-    for path in (CONFIGS / "experiment").glob("bfcl_*.yaml"):
+@pytest.mark.parametrize(
+    ("steps", "termination", "expected"),
+    [
+        ([[[RIGHT]]], Termination.ANSWER, (1.0, 1.0)),
+        ([[[RIGHT]]], Termination.MAX_TURNS, (1.0, 0.0)),
+        ([[]], Termination.ANSWER, (0.0, 0.0)),
+    ],
+)
+def test_both_verdicts_are_reported_and_the_lenient_one_is_the_reward(triangle, steps, termination, expected):
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--part", type=Reward, enable_path=True)
+    path = CONFIGS / "reward" / "bfcl.yaml"
+    reward = parser.instantiate_classes(parser.parse_args([f"--part={path}"])).part
+    scored = reward(triangle, episode(triangle, steps, termination=termination))
+    assert scored.reward_terms == {"lenient": expected[0], "strict": expected[1]}
+    assert scored.reward == expected[0]
+
+
+def test_each_experiment_of_bfcl_has_that_reward():
+    paths = list((CONFIGS / "experiment").glob("bfcl_*.yaml"))
+    assert paths
+    for path in paths:
         model = yaml.safe_load(path.read_text(encoding="utf-8"))["model"]["init_args"]
         assert model["reward"] == "../reward/bfcl.yaml"
 

@@ -1,3 +1,5 @@
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +142,20 @@ ODD = {
 def test_odd_values_are_wrong_and_no_exception(odd, mode, schema):
     for options in ([1.0], [{"a": [1.0], "": [2]}], [[1.0]], ["a"], [None, ""]):
         assert not is_accepted(ODD[odd], options, schema=schema, mode=mode)
+
+
+CITIES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3)
+
+
+@given(accepted=st.lists(CITIES, min_size=1, max_size=4), data=st.data())
+def test_calls_and_answers_are_matched_wherever_some_order_of_the_calls_fits(accepted, data):
+    cities = [data.draw(st.sampled_from("abcd")) for _ in accepted]
+    calls = [call("weather", city=city) for city in cities]
+    answers = [answer("weather", city=options) for options in accepted]
+    found = assigned(calls, *answers, mode="strict")
+    orders = permutations(range(len(calls)))
+    fitting = [
+        order for order in orders if all(cities[i] in options for i, options in zip(order, accepted, strict=True))
+    ]
+    assert (found is not None) == bool(fitting)
+    assert found is None or tuple(found) in fitting

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from streakline.rewards.bfcl.official import described_functions
 from streakline.rewards.bfcl.single_turn import call_fits
+from streakline.tasks.bfcl_source import CATEGORIES, MULTI_TURN, WITHOUT_ANSWERS, language
 from streakline.types import ToolCall
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "grading.md"
@@ -59,6 +61,26 @@ def test_a_row_says_what_the_grader_does(schema, language, options, both, lenien
     assert verdicts["lenient"] == [True] * (len(both) + len(lenient)) + [False] * len(wrong)
 
 
-def test_the_table_has_every_type_that_the_data_uses():
-    named = {schema["type"] for row in rows() for schema in (row.values[0], row.values[0].get("items", {})) if schema}
-    assert {"string", "any", "integer", "float", "boolean", "array", "tuple", "dict", "Bigint", "HashMap"} <= named
+def declared(schemas):
+    """Type and type of items of each parameter, and of all that is declared inside."""
+    for schema in schemas:
+        items, properties = schema.get("items"), schema.get("properties")
+        if isinstance(schema.get("type"), str) and schema["type"]:
+            yield schema["type"], items.get("type") if isinstance(items, dict) else None
+        yield from declared([items] if isinstance(items, dict) else [])
+        yield from declared(list(properties.values()) if isinstance(properties, dict) else [])
+
+
+@pytest.mark.parametrize("spoken", ["python", "java", "javascript"])
+def test_the_table_has_every_type_that_the_data_declares(spoken):
+    functions = [
+        function
+        for category in CATEGORIES
+        if category not in MULTI_TURN | WITHOUT_ANSWERS and language(category) == spoken
+        for described in described_functions(category, None).values()
+        for function in described
+    ]
+    assert functions
+    parameters = [each for function in functions for each in function["parameters"]["properties"].values()]
+    shown = [row.values[0] for row in rows() if row.values[1] == spoken]
+    assert set(declared(parameters)) <= set(declared(shown))

@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 1000
 _MAX_BRACKETS = 12
 """`[`, and `]`, of a collection: upstream tries up to 2 to this power ways to read an array of arrays."""
 _MAX_BLANKS = 16
-"""White space in a row inside quotes. Answers have 1."""
+"""White space in a row inside quotes; answers have at most 2."""
 
 _QUOTED_OR_BLANK = re.compile(r"\"[^\"]*\"|'[^']*'|\s+")
 

@@ -38,10 +38,11 @@ def assign_calls(
     def fits(index: int, answer: Mapping[str, JSON]) -> bool:
         return call_fits(calls[index], answer, functions=functions, language=language, mode=mode)
 
-    if all(fits(index, answer) for index, answer in enumerate(answers)):
+    odd = next((index for index, answer in enumerate(answers) if not fits(index, answer)), None)
+    if odd is None:
         return list(range(len(calls)))
-    if len(calls) == 1:
-        return None
+    if not any(fits(index, answers[odd]) for index in range(len(calls)) if index != odd):
+        return None  # as most wrong answers are
     able = np.array([[fits(index, answer) for index in range(len(calls))] for answer in answers])
     _, chosen = linear_sum_assignment(able, maximize=True)
     indices: list[int] = chosen.tolist()
