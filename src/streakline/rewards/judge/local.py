@@ -55,7 +55,9 @@ class LocalJudge(Judge):
         return self._policy.name_or_path
 
     @cached_property
-    def _parts(self) -> tuple[RolloutEngine, Callable[[JudgeCase], tuple[int, ...]], Callable[[Sequence[int]], str]]:
+    def _parts(
+        self,
+    ) -> tuple[RolloutEngine, Callable[[JudgeCase], tuple[str, tuple[int, ...]]], Callable[[Sequence[int]], str]]:
         tokenizer = load_tokenizer(
             self._policy.name_or_path, chat_template=self._policy.chat_template, gguf_file=self._policy.gguf_file
         )
@@ -64,11 +66,13 @@ class LocalJudge(Judge):
             model = load_policy(self._policy)
         model.to("cuda" if torch.cuda.is_available() else "cpu").requires_grad_(requires_grad=False)  # type: ignore[arg-type]
 
-        def encode(case: JudgeCase) -> tuple[int, ...]:
+        def encode(case: JudgeCase) -> tuple[str, tuple[int, ...]]:
             request = self._prompt.render(case)
             messages = [{"role": "system", "content": request.system}, {"role": "user", "content": request.user}]
             text = str(tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
-            return tuple(tokenizer.encode(text, add_special_tokens=False))
+            # Some templates open the thinking, which is then no part of the reply.
+            opening = "<think>" if text.rstrip().endswith("<think>") else ""
+            return opening, tuple(tokenizer.encode(text, add_special_tokens=False))
 
         def decode(ids: Sequence[int]) -> str:
             return str(tokenizer.decode(list(ids), skip_special_tokens=True))
@@ -80,12 +84,13 @@ class LocalJudge(Judge):
         """See `Judge.judge_all`."""
         engine, encode, decode = self._parts
         limit = self._max_new_tokens
-        requests = [GenerationRequest(prompt_ids=encode(case), seed=0, max_new_tokens=limit) for case in cases]
+        prompts = [encode(case) for case in cases]
+        requests = [GenerationRequest(prompt_ids=ids, seed=0, max_new_tokens=limit) for _, ids in prompts]
         found: dict[int, Judgment] = {}
 
         def keep(row: int, completion: Completion) -> None:
             tokens = len(requests[row].prompt_ids) + len(completion.token_ids)
-            found[row] = _judgment(completion, decode(completion.token_ids), tokens=tokens)
+            found[row] = _judgment(completion, prompts[row][0] + decode(completion.token_ids), tokens=tokens)
 
         if requests:
             sampling = SamplingPolicy(greedy=True, max_new_tokens=limit)

@@ -23,6 +23,7 @@ VERDICT_SCHEMA: Final[dict[str, JSON]] = {
 }
 """What is asked of the server, and checked once more."""
 
+_THOUGHT = re.compile(r"(?:<think>.*)?</think>(.*)", re.DOTALL)
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 _VALIDATOR = Draft202012Validator(VERDICT_SCHEMA)
 
@@ -34,14 +35,16 @@ class VerdictError(ValueError):
 def read_verdict(reply: str) -> tuple[int, str]:
     """Score and reason of a reply that is a verdict and nothing else, but for thinking before it and a fence around it.
 
-    A verdict that stands somewhere in a text may be a quotation of the answer, and is none.
+    A verdict that stands somewhere in a text may be a quotation of the answer, and is none. So may a `</think>`:
+    thinking begins with its opening tag, or is empty, and is closed once.
 
     Raises:
         VerdictError: It is anything else.
     """
     text = reply.strip()
-    if not text.startswith(("{", "`")):
-        text = text.rpartition("</think>")[2].strip()
+    thought = _THOUGHT.fullmatch(text)
+    if thought and text.count("</think>") == 1:
+        text = thought[1].strip()
     fenced = _FENCED.fullmatch(text)
     try:
         value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_unique)
