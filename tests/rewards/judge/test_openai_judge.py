@@ -200,6 +200,13 @@ def test_an_unscored_answer_is_asked_for_again_later(server, judge):
     assert scores(judge.judge_all([case()])) == [1]
 
 
+def test_what_failed_counts_as_judged_before_for_no_duplicate(server, judge):
+    server.script = lambda request, number: Answer(content="no") if "Do 0." in data_of(request) else Answer()
+    twice = [*cases(2), *cases(2)]
+
+    assert [judgment.cached for judgment in judge.judge_all(twice)] == [False, False, False, True]
+
+
 def test_damaged_rows_are_asked_for_again(server, judge, tmp_path):
     judge.judge_all([case()])
     connection = sqlite3.connect(tmp_path / "judge.sqlite")
