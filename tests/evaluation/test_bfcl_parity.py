@@ -1,14 +1,11 @@
 import dataclasses
-from random import Random
 
 import pytest
 from tests.fixtures.episodes import call
 
 from streakline.evaluation import bfcl_parity, bfcl_parity_leaves, bfcl_parity_rules
 from streakline.evaluation.bfcl_parity import GradedAnswer, answer_episode, compare_category
-from streakline.evaluation.bfcl_parity_leaves import parameters_of
-from streakline.evaluation.bfcl_parity_literals import NUM_FORMS, accepted_value, write_literal
-from streakline.evaluation.bfcl_parity_mutants import MULTI_TURN_CHANGES, SINGLE_TURN_CHANGES, gold_steps, mutants
+from streakline.evaluation.bfcl_parity_mutants import gold_steps
 from streakline.evaluation.bfcl_parity_report import figures, render_parity
 from streakline.evaluation.bfcl_parity_rules import MEANING, Difference, explain
 from streakline.evaluation.bfcl_parity_sources import effect_free_source, literal_source, upstream_verdicts
@@ -17,10 +14,7 @@ from streakline.rewards.bfcl.grade import BFCLGrade
 from streakline.rewards.bfcl.official import OfficialBFCL
 from streakline.rewards.bfcl.single_turn import is_accepted
 from streakline.tasks.bfcl import BFCLTaskSet
-from streakline.tasks.bfcl_source import CATEGORIES, MULTI_TURN, WITHOUT_ANSWERS, language
-
-MISREAD = {"bfcl/simple_java/simple_java_64", "bfcl/simple_javascript/simple_javascript_5"}
-"""Tasks with an accepted text in no list, and with a list in a dictionary, which upstream's converter cuts apart."""
+from streakline.tasks.bfcl_source import CATEGORIES, MULTI_TURN, WITHOUT_ANSWERS
 
 
 def task_of(task_id):
@@ -108,17 +102,17 @@ def test_gold_calls_that_the_environment_refuses_are_a_difference(task_id):
     assert explain(task, steps, ours=False) is Difference.REFUSED
 
 
-def test_a_refused_call_does_nothing_whichever_way_that_decides():
+@pytest.mark.parametrize(
+    "refused", [call("sort", file_name="final_report.pdf"), call("mkdir", dir_name="new", mode=7), call("pwd", x=1)]
+)
+def test_the_proof_takes_the_effect_of_refused_calls_alone(refused):
     task = task_of("bfcl/multi_turn_miss_func/multi_turn_miss_func_0")
-    hidden = {schema.name for schemas in task.revealed_tools.values() for schema in schemas}
-    assert "sort" in hidden
-    early = [[[call("touch", file_name=7)], *gold_steps(task)[0]], *gold_steps(task)[1:]]
-    assert verdicts(task, early) == (1.0, 1.0)
-    early[0][0] = [call("mkdir", dir_name="new", mode=7)]
-    assert effect_free_source(task, early)[0][0] == ["no_such_tool()"]
-    assert effect_free_source(task, early)[1:] == literal_source(early)[1:]
-    early[0][0] = [call("touch", file_name=["x"])]
-    assert verdicts(task, early)[1] == 1.0
+    assert "sort" in {schema.name for schemas in task.revealed_tools.values() for schema in schemas}
+    steps = [[[refused], *gold_steps(task)[0]], *gold_steps(task)[1:]]
+    assert verdicts(task, steps)[1] == 1.0
+    written, changed = literal_source(steps), effect_free_source(task, steps)
+    assert changed[0][0] == ["no_such_tool()"] != written[0][0]
+    assert (changed[0][1:], changed[1:]) == (written[0][1:], written[1:])
 
 
 def test_what_a_refused_call_does_not_decide_is_not_proven_by_it():
@@ -210,56 +204,6 @@ def test_a_grader_that_errs_is_found_out(category, monkeypatch):
     assert "that no rule explains: " in text
     assert "upstream right, lenient wrong" in text
     assert figures([found])["agreement_min"] == found.agreement
-
-
-def test_mutants_are_the_same_for_the_same_seed_and_cover_every_change():
-    task = BFCLTaskSet("parallel_multiple", limit=1)[0]
-    assert mutants(task, count=9, seed=1) == mutants(task, count=9, seed=1)
-    assert mutants(task, count=9, seed=1) != mutants(task, count=9, seed=2)
-    assert mutants(task, count=0, seed=1) == []
-    for categories, changes in ((("parallel", "live_simple"), SINGLE_TURN_CHANGES), (MULTI_TURN, MULTI_TURN_CHANGES)):
-        tasks = [task for category in categories for task in BFCLTaskSet(category, limit=100)]
-        assert {name for task in tasks for name, _ in mutants(task, count=20, seed=0)} == changes.keys()
-
-
-@pytest.mark.parametrize("category", ["simple_java", "simple_javascript"])
-@pytest.mark.parametrize("form", range(NUM_FORMS))
-def test_accepted_values_are_right_in_every_form_of_literal(category, form):
-    wrong = set()
-    for task in BFCLTaskSet(category):
-        [(name, accepted)] = task.answers[0].items()
-        schemas = parameters_of(task, name)["properties"]
-        arguments = {
-            key: write_literal(
-                accepted_value(next(each for each in options if each != ""), Random(0)),
-                schema=schemas[key],
-                language=language(category),
-                form=form,
-            )
-            for key, options in accepted.items()
-            if set(map(repr, options)) != {"''"}
-        }
-        if verdicts(task, [[[call(name, **arguments)]]]) != (1.0, 1.0):
-            wrong.add(task.id)
-    assert wrong <= MISREAD
-
-
-def test_dictionaries_are_written_with_one_value_for_each_key():
-    option = {"a": [1, 2], "b": [[{"c": ["x", ""]}], ""], "d": ["e", ""]}
-    assert accepted_value(option, Random(0), optional=0.0) in ({"a": 1}, {"a": 2})
-    assert accepted_value(option, Random(0), optional=1.0)["b"] == [{"c": "x"}]
-    emptied = accepted_value(option, Random(0), emptied=True)
-    assert (emptied["b"], emptied["d"]) == ("", "")
-
-
-@pytest.mark.parametrize("category", CATEGORIES)
-def test_mutants_are_unlike_the_gold_answer_and_each_other_and_leave_it_as_it_is(category):
-    for task in BFCLTaskSet(category, limit=4):
-        gold = repr(gold_steps(task))
-        changed = [repr(steps) for _, steps in mutants(task, count=8, seed=0)]
-        assert repr(gold_steps(task)) == gold
-        assert len({gold, *changed}) == 1 + len(changed)
-        assert len(changed) == 8 or category in WITHOUT_ANSWERS
 
 
 def test_the_report_names_each_difference_with_its_proof_and_an_example():
