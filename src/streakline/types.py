@@ -335,6 +335,8 @@ class Trajectory:
     """Combined reward; None = not scored yet, or unscored for good (a failed judge)."""
     reward_terms: Mapping[str, float | None] = field(default_factory=dict)
     """Value of each term by name; None = that term could not be scored."""
+    reward_notes: Mapping[str, str] = field(default_factory=dict)
+    """What a term says of its value, by name, such as the reason of a judge; a term that says nothing is not in it."""
     detail: str = ""
     """What went wrong, where `termination` alone doesn't say; empty = nothing to add."""
 

@@ -38,6 +38,13 @@ def test_the_page_shows_turns_calls_results_terms_and_reasons(tmp_path):
     assert [one["style"] for one in bars] == ["width:0%"]
 
 
+def test_what_a_term_says_stands_below_it_as_text(tmp_path):
+    read = page(tmp_path, row(reward_notes={"answer": "Right. <b onclick=x>5</b>"}), row())
+
+    assert [one["text"] for one in read.of("tr", "note")] == ["Right. <b onclick=x>5</b>"]
+    assert read.of("table", "terms")[0]["text"].index("Right.") < read.of("table", "terms")[0]["text"].index("names")
+
+
 def test_trained_tokens_are_shaded(tmp_path):
     read = page(tmp_path, row())
 
@@ -100,7 +107,10 @@ def _hostile(text):
     turns = [turn(2, result(tier=text, entry_id=text)), turn(4, result(None, tier=text, content=text))]
     messages = conversation(text, result=text, thinking=text, word=text, request=text)
     fields = {"task_id": text, "kind": text, "decoding": text, "termination": text, "detail": text, "tier": text}
-    return row(0.5, terms={text: 0.25}, messages=messages, turns=turns, samples=[segments], **fields)
+    notes = {text: text}
+    return row(
+        0.5, terms={text: 0.25}, reward_notes=notes, messages=messages, turns=turns, samples=[segments], **fields
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())

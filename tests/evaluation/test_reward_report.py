@@ -28,6 +28,15 @@ def test_the_report_shows_the_ends_with_reasons_terms_and_turns(tmp_path):
         assert f"{line}\n" in shown
 
 
+def test_what_a_term_says_stands_below_the_terms(tmp_path):
+    said = row(reward_notes={"answer": "Right,\n\x1b[2J but <b>long."})
+    failed = row(None, terms={"answer": None}, reward_notes={"answer": "no score: cut off"})
+    text = render_text(inspection(scored(tmp_path, said, failed)))
+
+    assert "leak 0\n    note    answer: Right, \\x1b[2J but <b>long.\n" in text
+    assert "no score from answer\n    note    answer: no score: cut off\n" in text
+
+
 def test_unscored_trajectories_stand_apart_with_their_reason(tmp_path):
     failed = row(None, terms={"judge": None}, termination="tool_error", detail="the disk is full")
     text = render_text(inspection(scored(tmp_path, row(), *[failed] * 25)))
@@ -56,7 +65,9 @@ def test_sorted_by_a_term_the_report_says_its_value(tmp_path):
 def test_hostile_text_is_short_plain_and_within_100_columns(tmp_path, hostile):
     changes = {"task_id": hostile, "kind": hostile, "termination": hostile, "detail": hostile, "tier": hostile}
     messages = conversation(hostile, result=hostile, thinking=hostile, word=hostile, request=hostile)
-    rows = scored(tmp_path, row(0.0, messages=messages, terms={hostile: 0.0}, **changes))
+    rows = scored(
+        tmp_path, row(0.0, messages=messages, terms={hostile: 0.0}, reward_notes={hostile: hostile}, **changes)
+    )
     text = render_text(inspection(rows, title=hostile[:50]))
 
     assert len(text) < 10_000

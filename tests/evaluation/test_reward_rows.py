@@ -38,6 +38,12 @@ def test_a_term_is_a_value_and_so_is_the_reward(tmp_path):
     assert [one.value(name) for name in ("reward", "success", "judge", "other")] == [0.5, 0.0, None, None]
 
 
+def test_what_a_term_says_is_read(tmp_path):
+    said, silent = scored(tmp_path, row(reward_notes={"answer": "It is right."}), row())
+
+    assert (said.notes, silent.notes) == ({"answer": "It is right."}, {})
+
+
 BAD = {
     "{": "Expected a JSON object in test.jsonl, line 2",
     "[]": "Expected a JSON object in test.jsonl, line 2, but got list",
@@ -46,6 +52,7 @@ BAD = {
     '{"messages": [], "reward": true}': "Expected `reward` to be a finite number",
     '{"messages": [], "reward": 1' + "0" * 400 + "}": "Expected `reward` to be a finite number",
     '{"messages": [], "reward_terms": [1]}': "Expected `reward_terms` to be an object",
+    '{"messages": [], "reward_notes": {"a": 1}}': "Expected `a` to be a text in test.jsonl, line 2, but got '1'",
     '{"messages": [], "turns": {"a": 1}}': "Expected `turns` to be a list",
     '{"messages": [], "turns": [1]}': "Expected `turns` to be an object",
     '{"messages": [], "turns": [{"message": 0}]}': "Expected `message` to be the index of one of 0 messages",

@@ -87,6 +87,12 @@ def test_a_turn_says_where_its_results_came_from_and_what_could_not_be_read():
     assert answer == expected | {"message": 3, "malformed_calls": 0, "closed_thinking": False, "results": []}
 
 
+def test_what_a_term_says_stands_in_the_row():
+    assert row(replace(trajectory(), reward_notes={"answer": "It is right."}))["reward_notes"] == {
+        "answer": "It is right."
+    }
+
+
 def test_a_turn_is_found_behind_an_equal_message_of_a_history():
     history = (ASKED, replace(CALLING), Message(role=Role.TOOL, content="found"), replace(ASKED, content="Again."))
     one = trajectory()

@@ -82,6 +82,25 @@ def test_impossible_combinations_are_refused(terms, weights, message):
         Reward(terms, weights)
 
 
+class Saying(Constant):
+    def __init__(self, *texts):
+        super().__init__(1.0)
+        self.texts = texts
+
+    def notes(self):
+        return self.texts
+
+
+def test_what_terms_say_stands_with_each_trajectory():
+    members = [episode(TASK, [[]], group_member=member) for member in range(2)]
+    reward = Reward({"a": Saying("good", ""), "b": Saying("short", "long"), "c": Constant(1.0)})
+
+    first, second = reward.score_groups([(TASK, members[:1]), (TASK, members[1:])])
+
+    assert [one.reward_notes for one in (*first, *second)] == [{"a": "good", "b": "short"}, {"b": "long"}]
+    assert Reward({"a": Saying()}).score_groups([]) == []
+
+
 class Counted(Constant):
     def __init__(self, *, total, per=None):
         super().__init__(1.0)

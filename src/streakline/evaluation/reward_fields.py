@@ -46,6 +46,11 @@ class Fields:
         inner = Fields(self._object(self.values.get(name) or {}, name), self._where)
         return {key: inner.number(key) for key in inner.values}
 
+    def texts(self, name: str) -> dict[str, str]:
+        """Texts by name."""
+        inner = Fields(self._object(self.values.get(name) or {}, name), self._where)
+        return {key: inner.text(key) for key in inner.values}
+
     def place(self, name: str, messages: Sequence[Message]) -> int | None:
         """The index of a message; None = absent."""
         value = self.number(name)

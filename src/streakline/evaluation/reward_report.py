@@ -130,7 +130,8 @@ def render_text(shown: Inspection) -> str:
         parts += ["", title]
         brief = title.startswith("Without")
         for place, row in enumerate(rows, 1):
-            parts += ["", *(_head(row, place=place, shown=shown) if brief else _episode(row, place=place, shown=shown))]
+            shorter = (*_head(row, place=place, shown=shown), *_notes(row))
+            parts += ["", *(shorter if brief else _episode(row, place=place, shown=shown))]
     hidden = len(shown.ranking.unscored) - _UNSCORED_SHOWN
     return "\n".join([*parts, *([f"   and {hidden} more"] if hidden > 0 else [])]) + "\n"
 
@@ -155,8 +156,13 @@ def _head(row: ScoredRow, *, place: int, shown: Inspection) -> Iterator[str]:
 def _episode(row: ScoredRow, *, place: int, shown: Inspection) -> Iterator[str]:
     yield from _head(row, place=place, shown=shown)
     yield _line("    terms   ", ", ".join(f"{name} {number(value)}" for name, value in row.terms.items()))
+    yield from _notes(row)
     for at, message in enumerate(row.messages):
         yield from _message(row, at, message)
+
+
+def _notes(row: ScoredRow) -> Iterator[str]:
+    return (_line("    note    ", f"{name}: {text}") for name, text in row.notes.items())
 
 
 def _message(row: ScoredRow, at: int, message: Message) -> Iterator[str]:

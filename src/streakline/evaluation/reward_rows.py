@@ -63,6 +63,8 @@ class ScoredRow:
     """Combined reward; None = unscored."""
     terms: Mapping[str, float | None]
     """Score by reward term; None = that one gave none."""
+    notes: Mapping[str, str]
+    """What a term says of its score; rows of earlier versions hold none."""
     termination: str
     detail: str
     tier: str
@@ -119,6 +121,7 @@ def _read_row(line: bytes, *, where: str) -> ScoredRow:
         decoding=row.text("decoding"),
         reward=row.number("reward"),
         terms=row.numbers("reward_terms"),
+        notes=row.texts("reward_notes"),
         termination=row.text("termination") or "unknown",
         detail=row.text("detail"),
         tier=row.text("tier") or "unknown",

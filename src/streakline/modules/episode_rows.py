@@ -32,6 +32,7 @@ def trajectory_to_json(
         "tools": [tool_to_json(tool) for tool in (*task.tools, *revealed)],
         "reward": trajectory.reward,
         "reward_terms": dict(trajectory.reward_terms),
+        "reward_notes": dict(trajectory.reward_notes),
         "termination": trajectory.termination.value,
         "detail": trajectory.detail,
         "tier": trajectory.worst_tier.value,

@@ -45,6 +45,10 @@ class RewardTerm(ABC):
         """Judge all trajectories of a step. A term that waits for something judges them side by side here."""
         return [self.score(task, trajectory) for task, trajectory in episodes]
 
+    def notes(self) -> Sequence[str]:
+        """What is to be read beside each score of the last `score_all`; an empty text, or no text at all = nothing."""
+        return ()
+
     def metrics(self) -> Mapping[str, Tally]:
         """What scoring took since this was last asked: the same names each time."""
         return {}
@@ -92,7 +96,7 @@ class Reward:
         return self.score_groups([(task, [trajectory])])[0][0]
 
     def score_groups(self, groups: Sequence[tuple[Task, Sequence[Trajectory]]]) -> list[tuple[Trajectory, ...]]:
-        """Copies of each task's trajectories with `reward` and `reward_terms`, asking every term once for all of them.
+        """Copies of each task's trajectories with rewards, terms and notes, asking every term once for all of them.
 
         The reward is None where no weighted term has a score.
 
@@ -105,7 +109,11 @@ class Reward:
                 raise RecordError(f"Expected a trajectory of {task.id}, but got one of {trajectory.task_id}")
         columns = {name: _finite(name, term.score_all(episodes), episodes) for name, term in self._terms.items()}
         rows = iter([{name: column[place] for name, column in columns.items()} for place in range(len(episodes))])
-        return [self._score_group(trajectories, [next(rows) for _ in trajectories]) for _, trajectories in groups]
+        said = iter(self._notes(len(episodes)))
+        return [
+            self._score_group(trajectories, [next(rows) for _ in trajectories], [next(said) for _ in trajectories])
+            for _, trajectories in groups
+        ]
 
     def metrics(self) -> dict[str, Tally]:
         """What the terms' scoring took since this was last asked; what two terms name alike is added up."""
@@ -125,11 +133,17 @@ class Reward:
         """What success of a scored trajectory is judged by."""
         return trajectory.reward
 
-    def _score_group(self, trajectories: Sequence[Trajectory], scores: Sequence[Scores]) -> tuple[Trajectory, ...]:
+    def _notes(self, count: int) -> list[dict[str, str]]:
+        columns = {name: texts for name, term in self._terms.items() if (texts := term.notes())}
+        return [{name: texts[place] for name, texts in columns.items() if texts[place]} for place in range(count)]
+
+    def _score_group(
+        self, trajectories: Sequence[Trajectory], scores: Sequence[Scores], notes: Sequence[Mapping[str, str]]
+    ) -> tuple[Trajectory, ...]:
         combined = self.combine(scores, trajectories)
         return tuple(
-            replace(trajectory, reward=reward, reward_terms={**terms, **parts})
-            for trajectory, terms, (reward, parts) in zip(trajectories, scores, combined, strict=True)
+            replace(trajectory, reward=reward, reward_terms={**terms, **parts}, reward_notes=said)
+            for trajectory, terms, said, (reward, parts) in zip(trajectories, scores, notes, combined, strict=True)
         )
 
 
