@@ -36,6 +36,9 @@ class EngineError(StreaklineError, RuntimeError):
 class JudgeOutageError(StreaklineError, ConnectionError):
     """A judge answers no more, or has spent its budget. A training run saves itself and ends; go on when it is back."""
 
+    judgments: tuple[object, ...] = ()
+    """What the judge made of each of the answers all the same; empty = it doesn't say."""
+
 
 class MissingDependencyError(StreaklineError, ImportError):
     """An optional package is not installed. The message gives the command that installs it."""

@@ -13,12 +13,12 @@ KEY = b"k" * 32
 
 def test_a_verdict_comes_back(tmp_path):
     with JudgeStore(tmp_path / "deep" / "judge.sqlite") as store:
-        store.put(KEY, score=4, reason="g\u00f6\u00f6d \ud800")
+        assert store.put(KEY, score=4, reason="g\u00f6\u00f6d \ud800") == (4, "g\u00f6\u00f6d ?")
     with JudgeStore(tmp_path / "deep" / "judge.sqlite") as store:
         assert store.get(KEY) == (4, "g\u00f6\u00f6d ?")
         assert store.get(b"other") is None
-        store.put(KEY, score=1, reason="")
-        assert store.get(KEY) == (1, "")
+        # The first one counts, also for who comes with another.
+        assert store.put(KEY, score=1, reason="") == store.get(KEY) == (4, "g\u00f6\u00f6d ?")
 
 
 @pytest.mark.parametrize("change", ["score = 5", "reason = 'x'", "checksum = x'00'"])
@@ -33,6 +33,7 @@ def test_a_damaged_row_counts_as_none(tmp_path, change):
 
     with JudgeStore(path) as store:
         assert store.get(KEY) is None
+        assert store.put(KEY, score=1, reason="") == store.get(KEY) == (1, "")
 
 
 def test_a_file_of_another_kind_is_one_clear_line(tmp_path):
@@ -55,6 +56,7 @@ def test_a_budget_holds_to_the_call_and_is_kept(tmp_path):
         assert store.pay_call("j", budget=Budget(max_tokens=101))
         assert store.pay_call("other", budget=Budget(max_calls=1))
         assert not store.pay_call("third", budget=Budget(max_calls=0))
+        assert store.pay_call("third", budget=Budget(max_calls=10**30))
 
 
 def _spend(path, budget, queue):

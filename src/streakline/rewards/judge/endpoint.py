@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import TYPE_CHECKING, Self, final
+from urllib.parse import urlsplit
 
 from streakline.errors import ConfigError
 from streakline.rewards.judge.extras import require
-from streakline.rewards.judge.faults import Fault, RequestFault, ServerFault, status_fault
+from streakline.rewards.judge.faults import Fault, ServerFault, status_fault
 from streakline.rewards.judge.prompt import JudgeRequest
+from streakline.rewards.judge.reply import Reply, read_reply
 from streakline.rewards.judge.verdict import VERDICT_SCHEMA
 from streakline.types import JSON
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     import openai
 
 _FORMAT = {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": VERDICT_SCHEMA}}
-_CHARS_PER_TOKEN = 4
+_OURS = ("messages", "model", "stream", "n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +54,21 @@ class Endpoint:
         """Check what jsonargparse lets pass: a `null` of the command line, this deep, is the text None."""
         if not self.model:
             raise ConfigError("Expected `endpoint.model` to name a model, but got ''")
-        for name in ("temperature", "seed", "max_tokens"):
-            value: object = asdict(self)[name]
-            if value is not None and not isinstance(value, int | float):
-                raise ConfigError(f"Expected `endpoint.{name}` to be a number, or null in a file, but got {value!r}")
+        if self.base_url is not None and not _is_address(self.base_url):
+            raise ConfigError(
+                "Expected `endpoint.base_url` to be an address such as http://127.0.0.1:8000/v1, "
+                f"or null in a file, but got {self.base_url!r}"
+            )
+        for name, value, is_right, expected in (
+            ("temperature", self.temperature, _is_number(self.temperature), "a number of at least 0"),
+            ("seed", self.seed, type(self.seed) is int, "a whole number"),
+            ("max_tokens", self.max_tokens, _is_count(self.max_tokens), "a whole number of at least 1"),
+        ):
+            if value is not None and not is_right:
+                raise ConfigError(f"Expected `endpoint.{name}` to be {expected}, or null in a file, but got {value!r}")
+        for name in self.options:
+            if name in _OURS:
+                raise ConfigError(f"Expected `endpoint.options` to leave {', '.join(_OURS)} alone, but got {name!r}")
 
     def identity(self) -> dict[str, JSON]:
         """What decides a verdict. The address does not: a model may move."""
@@ -67,18 +82,6 @@ class Endpoint:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What a server answered."""
-
-    text: str
-    """The message."""
-    tokens: int
-    """Of request and reply, as the server counts them; an estimate where it doesn't."""
-    is_whole: bool
-    """Whether it ended by itself."""
-
-
 @final
 class Connection:
     """An open client of an endpoint, within one event loop."""
@@ -86,6 +89,7 @@ class Connection:
     def __init__(self, endpoint: Endpoint, *, timeout_s: float, structured: bool) -> None:
         self._endpoint = endpoint
         self._timeout_s = timeout_s
+        # Whether to ask for structured output: who asks finds out whether the server knows it.
         self.structured = structured
         self._openai = require("openai")
         # Retries are counted, logged and limited by us.
@@ -101,37 +105,30 @@ class Connection:
     ) -> None:
         await self._client.close()
 
-    async def ask(self, request: JudgeRequest) -> Reply:
-        """Send one request.
+    async def ask(self, request: JudgeRequest, *, structured: bool) -> Reply:
+        """Send one request, once.
 
         Raises:
-            Fault: One of the above, or another kind of failure.
+            Fault: One of its children, or another kind of failure.
         """
-        was_structured = self.structured
-        try:
-            return await self._ask(request, structured=was_structured)
-        except RequestFault:
-            if not was_structured:
-                raise
-        # It may be the request, or the server may not know structured output.
-        reply = await self._ask(request, structured=False)
-        self.structured = False
-        return reply
-
-    async def _ask(self, request: JudgeRequest, *, structured: bool) -> Reply:
         try:
             # The client's own limit is one on each pause of the server.
             async with asyncio.timeout(self._timeout_s):
                 completion = await self._post(request, structured=structured)
+            return read_reply(completion, request)
+        except Fault:
+            raise
         except TimeoutError as error:
             raise ServerFault(f"no answer within {self._timeout_s:g} s") from error
         except self._openai.APIStatusError as error:
             raise _status_fault(error) from error
         except self._openai.APIConnectionError as error:
             raise ServerFault(f"{type(error).__name__}: {error.__cause__ or error}") from error
-        except (self._openai.OpenAIError, ValueError) as error:
+        except json.JSONDecodeError as error:
+            raise Fault(f"a reply that is no JSON: {error.doc[:80]!r}") from error
+        except Exception as error:
+            # Whatever a body does to the parsers, such as one that is too deep, is the server's doing.
             raise Fault(f"a reply that can't be read: {_one_line(error)}") from error
-        return _read_reply(completion, request)
 
     async def _post(self, request: JudgeRequest, *, structured: bool) -> object:
         endpoint = self._endpoint
@@ -148,25 +145,6 @@ class Connection:
         return reply
 
 
-def _read_reply(completion: object, request: JudgeRequest) -> Reply:
-    try:
-        return _as_reply(cast(Mapping[str, Any], completion), request)
-    except (LookupError, TypeError, AttributeError) as error:
-        raise Fault(f"a reply of another form: {_head(completion)}") from error
-
-
-def _as_reply(completion: Mapping[str, Any], request: JudgeRequest) -> Reply:
-    choice = completion["choices"][0]
-    text = choice["message"]["content"] or ""
-    estimate = (len(request.system) + len(request.user) + len(text)) // _CHARS_PER_TOKEN
-    used = (completion.get("usage") or {}).get("total_tokens")
-    return Reply(
-        text=text,
-        tokens=used if isinstance(used, int) else estimate,
-        is_whole=choice.get("finish_reason") != "length",
-    )
-
-
 def _status_fault(error: openai.APIStatusError) -> Fault:
     retry_after = error.response.headers.get("retry-after")
     return status_fault(error.status_code, code=error.code, message=_one_line(error), retry_after=retry_after)
@@ -176,8 +154,22 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
-def _head(value: object) -> str:
-    return repr(value)[:80]
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        # Reading the port checks it.
+        is_known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_known and url.split() == [url]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 1
 
 
 def _api_key(endpoint: Endpoint) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from statistics import fmean
 from typing import Any, TypeVar, final
@@ -17,7 +18,7 @@ from streakline.rewards.judge.asking import Asking, Verdict
 from streakline.rewards.judge.base import Judge, Judgment
 from streakline.rewards.judge.case import JudgeCase
 from streakline.rewards.judge.endpoint import Connection, Endpoint
-from streakline.rewards.judge.faults import ServerFault
+from streakline.rewards.judge.faults import Fault, RefusalFault, RequestFault, ServerFault
 from streakline.rewards.judge.patience import Limits, wait_for_server
 from streakline.rewards.judge.prompt import JudgePrompt, JudgeRequest
 from streakline.rewards.judge.store import Budget, JudgeStore
@@ -33,7 +34,8 @@ class OpenAIJudge(Judge):
 
     Failures of one request (429, 5xx, time-outs, replies that are no verdict) are met by further attempts; what fails
     for good while the server answers others is unscored. Where it answers nothing, the judge waits, and raises after
-    `limits.patience_s`. Verdicts are kept in the store by hash of model, decoding, prompt and episode.
+    `limits.patience_s`; where it gives no verdict for any of several requests, nor for a probe, it raises. Verdicts are
+    kept in the store by hash of model, decoding, prompt and episode.
 
     Args:
         endpoint: The model.
@@ -64,6 +66,8 @@ class OpenAIJudge(Judge):
         self._structured = endpoint.structured
         # Once patience was in vain, one try a step is enough.
         self._is_out = False
+        # Whether that try has to bring a verdict: it answered all, but with nothing of use.
+        self._is_useless = False
 
     @property
     @override
@@ -76,18 +80,35 @@ class OpenAIJudge(Judge):
         requests = [[self._prompt.render(case, answer_first=first) for first in self._orders] for case in cases]
         keys = [[self._key(request) for request in pair] for pair in requests]
         wanted = {key: request for row in zip(keys, requests, strict=True) for key, request in zip(*row, strict=True)}
-        verdicts = _run(self._verdicts(wanted))
+        verdicts, probes = {key: Verdict() for key in wanted}, Verdict()
+        try:
+            _run(self._fill_in(wanted, verdicts, probes))
+        except JudgeOutageError as outage:
+            for verdict in verdicts.values():
+                verdict.fault = verdict.fault or Fault(str(outage))
+            outage.judgments = tuple(self._judgments(keys, verdicts, probes))
+            raise
+        return self._judgments(keys, verdicts, probes)
+
+    def _key(self, request: JudgeRequest) -> bytes:
+        parts = [self._endpoint.identity(), self._prompt.digest, request.system, request.user]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).digest()
+
+    def _judgments(
+        self, keys: Sequence[Sequence[bytes]], verdicts: Mapping[bytes, Verdict], probes: Verdict
+    ) -> list[Judgment]:
         # A request that several episodes share was sent for the first of them.
         spent: set[bytes] = set()
         judgments = []
         for pair in keys:
             judgments.append(self._judgment([verdicts[key] for key in pair], is_first=spent.isdisjoint(pair)))
             spent.update(pair)
+        # So were probes for the first answer that was not judged before.
+        for place, judgment in enumerate(judgments):
+            if not judgment.cached:
+                judgments[place] = _with_calls(judgment, probes)
+                break
         return judgments
-
-    def _key(self, request: JudgeRequest) -> bytes:
-        parts = [self._endpoint.identity(), self._prompt.digest, request.system, request.user]
-        return sha256(json.dumps(parts, sort_keys=True).encode()).digest()
 
     def _judgment(self, verdicts: Sequence[Verdict], *, is_first: bool) -> Judgment:
         scores = [verdict.score for verdict in verdicts if verdict.score is not None]
@@ -106,53 +127,100 @@ class OpenAIJudge(Judge):
             cached=all(verdict.score is not None and (verdict.cached or not is_first) for verdict in verdicts),
         )
 
-    async def _verdicts(self, wanted: Mapping[bytes, JudgeRequest]) -> dict[bytes, Verdict]:
+    async def _fill_in(
+        self, wanted: Mapping[bytes, JudgeRequest], verdicts: Mapping[bytes, Verdict], probes: Verdict
+    ) -> None:
         with JudgeStore(self._store) as store:
-            verdicts = {key: Verdict() for key in wanted}
             for key, verdict in verdicts.items():
                 if (known := store.get(key)) is not None:
                     verdict.score, verdict.reason = known
                     verdict.cached = True
-            left = [key for key in wanted if verdicts[key].score is None]
+            left = {key: wanted[key] for key in wanted if verdicts[key].score is None}
             if left:
-                await self._ask_all({key: wanted[key] for key in left}, verdicts, store)
-        return verdicts
+                await self._ask_all(left, verdicts, store, probes)
 
     async def _ask_all(
-        self, wanted: Mapping[bytes, JudgeRequest], verdicts: Mapping[bytes, Verdict], store: JudgeStore
+        self,
+        wanted: Mapping[bytes, JudgeRequest],
+        verdicts: Mapping[bytes, Verdict],
+        store: JudgeStore,
+        probes: Verdict,
     ) -> None:
-        """Fill in verdicts; what failed while the server answers others is asked once more."""
         connection = Connection(self._endpoint, timeout_s=self._limits.timeout_s, structured=self._structured)
         async with connection:
-            asking = Asking(connection, store, self._limits, self._budget, judge=self.name)
-            if self._is_out:
-                await self._require_server(asking, patience=False)
-            is_second = False
-            while wanted:
-                asking.begin(breaks=not is_second)
-                await asyncio.gather(*(asking.ask(wanted[key], verdicts[key], key) for key in wanted))
-                asking.raise_if_ended()
-                wanted = {key: wanted[key] for key in wanted if isinstance(verdicts[key].fault, ServerFault)}
-                was_out = bool(wanted) and await self._require_server(asking, patience=True)
-                if is_second and not was_out:
-                    break
-                is_second = not was_out
-            self._structured = connection.structured
+            asking = Asking(connection, store, self._limits, self._budget, judge=self.name, probes=probes)
+            try:
+                if self._is_out:
+                    await (self._require_verdict(asking) if self._is_useless else self._require_server(asking))
+                    self._is_out = self._is_useless = False
+                await self._ask_in_rounds(asking, wanted, verdicts)
+                if len(wanted) > 1 and all(verdict.score is None for verdict in verdicts.values()):
+                    await self._require_verdict(asking)
+            except JudgeOutageError:
+                self._is_out = True
+                raise
+            finally:
+                self._structured = connection.structured
 
-    async def _require_server(self, asking: Asking, *, patience: bool) -> bool:
-        """See that the server answers; gives whether it had to be waited for.
+    async def _ask_in_rounds(
+        self, asking: Asking, wanted: Mapping[bytes, JudgeRequest], verdicts: Mapping[bytes, Verdict]
+    ) -> None:
+        """Fill in verdicts; what failed while the server answers others is asked once more."""
+        left, is_second = wanted, False
+        while left:
+            asking.begin(breaks=not is_second)
+            await asyncio.gather(*(asking.ask(left[key], verdicts[key], key) for key in left))
+            asking.raise_if_ended()
+            left = {key: left[key] for key in left if isinstance(verdicts[key].fault, ServerFault)}
+            was_out = bool(left) and await self._require_server(asking)
+            if is_second and not was_out:
+                break
+            is_second = not was_out
+        # Was that single request refused, or are all?
+        if any(isinstance(verdicts[key].fault, RefusalFault) for key in wanted):
+            await self._require_server(asking)
+
+    async def _require_server(self, asking: Asking) -> bool:
+        """See that the server answers, whatever it says; gives whether it had to be waited for.
 
         Raises:
             JudgeOutageError: It doesn't, or takes no request of ours.
         """
-        error = await asking.probe()
-        must_wait = bool(error)
-        if must_wait and patience:
-            error = await wait_for_server(asking.probe, limits=self._limits, judge=self.name, error=error)
-        self._is_out = bool(error)
-        if error:
-            raise JudgeOutageError(f"Expected judge {self.name} to answer, but got: {error}")
+        fault = await asking.probe()
+        must_wait = isinstance(fault, ServerFault)
+        if isinstance(fault, ServerFault) and not self._is_out:
+            fault = await wait_for_server(asking.probe, limits=self._limits, silence=asking.silence, fault=fault)
+        if isinstance(fault, ServerFault):
+            raise JudgeOutageError(f"Expected judge {self.name} to answer, but got: {fault}")
         return must_wait
+
+    async def _require_verdict(self, asking: Asking) -> None:
+        """See that the server can give a verdict at all, where it gave none for several requests.
+
+        Raises:
+            JudgeOutageError: It can't, and waiting would not help: it does not take the request, or garbles the reply.
+        """
+        await self._require_server(asking)
+        for _ in range(self._limits.attempts):
+            fault = await asking.probe()
+            if fault is None:
+                return
+            if isinstance(fault, RequestFault):
+                break
+        self._is_useless = True
+        raise JudgeOutageError(
+            f"Expected judge {self.name} to give verdicts, but it gave none, also not for the smallest request: {fault}"
+        )
+
+
+def _with_calls(judgment: Judgment, probes: Verdict) -> Judgment:
+    return replace(
+        judgment,
+        calls=judgment.calls + probes.calls,
+        failed_calls=judgment.failed_calls + probes.failed_calls,
+        tokens=judgment.tokens + probes.tokens,
+        seconds=judgment.seconds + probes.seconds,
+    )
 
 
 def _run(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -55,7 +55,8 @@ class JudgePanel(Judge):
             except JudgeOutageError as outage:
                 outages[judge.name] = outage
                 if len(self.judges) - len(outages) < self._least:
-                    raise
+                    # What one judge has scored is no score of the panel.
+                    raise JudgeOutageError(str(outage)) from outage
                 columns.append([Judgment(score=None, failure=str(outage)) for _ in cases])
         for name in outages.keys() - self._out:
             warnings.warn(f"{outages[name]}; the panel goes on without it", stacklevel=2)

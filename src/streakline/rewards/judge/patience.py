@@ -7,14 +7,16 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from typing import final
+from typing import cast, final
 
 from streakline.errors import ConfigError
+from streakline.rewards.judge.faults import Fault, ServerFault
 
 BREAK_AFTER = 10
 """Failures of the server in a row after which nothing more is sent before it has been seen to answer. At 30% failures
 that happens by chance once in 170,000 calls, and then costs one small call."""
 _TELL_EVERY_S = 60.0
+_TELL_AFTER_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +37,8 @@ class Limits:
     requests_per_minute: float | None = None
     """Rate of requests; None = as fast as they come back."""
     patience_s: float = 600.0
-    """Seconds to wait for a server that answers nothing. Several processes wait for each other meanwhile, and most
-    backends of torch give up after 600 to 1800."""
+    """Seconds to wait for a server that answers nothing, from its first failure on. Several processes wait for each
+    other meanwhile, and most backends of torch give up after 600 to 1800."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -44,9 +46,13 @@ class Limits:
         for name, value in asdict(self).items():
             if value is None and name == "requests_per_minute":
                 continue
-            expected = "at least 1" if name in counts else "positive" if name in positive else "at least 0"
-            least = 1 if name in counts else 0
-            if not isinstance(value, int | float) or value < least or (value == 0 and name in positive):
+            expected = (
+                "a whole number of at least 1" if name in counts else "positive" if name in positive else "at least 0"
+            )
+            kind, least = (int, 1) if name in counts else (int | float, 0)
+            is_number = isinstance(value, kind) and not isinstance(value, bool)
+            # Not `value < least`: nan is neither.
+            if not is_number or not value >= least or (value == 0 and name in positive):
                 raise ConfigError(f"Expected `limits.{name}` to be {expected}, but got {value!r}")
 
 
@@ -73,29 +79,75 @@ class Gate:
             yield
 
 
-async def wait_for_server(answers: Callable[[], Awaitable[str]], *, limits: Limits, judge: str, error: str) -> str:
+@final
+class Silence:
+    """One clock for all requests: how long a server has brought nothing, which the user is told of.
+
+    Args:
+        limits: Of them the patience.
+        judge: Name of the judge, for the messages.
+    """
+
+    def __init__(self, limits: Limits, *, judge: str) -> None:
+        self._patience_s, self._judge = limits.patience_s, judge
+        self._heard = 0.0
+        self._began: float | None = None
+        self._told: float | None = None
+
+    @property
+    def left_s(self) -> float:
+        """Seconds of patience that are left; at least 0."""
+        passed_s = 0.0 if self._began is None else time.monotonic() - self._began
+        return max(self._patience_s - passed_s, 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server has failed, and patience is at its end."""
+        return self._began is not None and self.left_s == 0
+
+    def note(self, error: object, *, since: float, wait_s: float = 0.0) -> None:
+        """Note that a request failed which was sent at `since`, and that none may pass for `wait_s`."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        if self._told is None and now + wait_s - min(self._began, max(self._heard, since)) >= _TELL_AFTER_S:
+            self.tell(error)
+        elif self._told is not None and now - self._told >= _TELL_EVERY_S:
+            self._told = now
+            print(f"judge {self._judge} still does not answer after {now - self._began:.0f} s ({error})", flush=True)
+
+    def tell(self, error: object) -> None:
+        """Say that the server is waited for, unless that has been said."""
+        if self._told is None:
+            self._told = time.monotonic()
+            waiting = f"waiting for up to {self._patience_s:g} s"
+            print(f"judge {self._judge} does not answer ({error}): {waiting}", flush=True)
+
+    def end(self) -> None:
+        """Note that the server has answered."""
+        self._heard = time.monotonic()
+        if self._told is not None and self._began is not None:
+            print(f"judge {self._judge} is back after {self._heard - self._began:.0f} s", flush=True)
+        self._began = self._told = None
+
+
+async def wait_for_server(
+    probe: Callable[[], Awaitable[Fault | None]], *, limits: Limits, silence: Silence, fault: ServerFault
+) -> Fault | None:
     """Wait, saying so, until a server answers again or patience is at its end.
 
     Args:
-        answers: Tries it once; gives the error, empty = it answered.
-        limits: How long, and how often to try.
-        judge: Name of the judge, for the message.
-        error: What it said last.
+        probe: Tries it once; gives what came in place of a verdict.
+        limits: How often to try.
+        silence: How long.
+        fault: What it said last.
 
     Returns:
-        What it said last; empty = it is back.
+        What it said last; a `ServerFault` = it is not back.
     """
-    start = told = time.monotonic()
-    pause = limits.backoff_s
-    print(f"judge {judge} does not answer ({error}): waiting for up to {limits.patience_s:g} s", flush=True)
-    while error and (left := start + limits.patience_s - time.monotonic()) > 0:
-        await asyncio.sleep(min(pause, left))
+    silence.tell(fault)
+    pause, said = limits.backoff_s, cast(Fault | None, fault)
+    while isinstance(said, ServerFault) and not silence.is_over:
+        await asyncio.sleep(min(pause, silence.left_s))
         pause = min(2 * pause, limits.max_backoff_s)
-        error = await answers()
-        now = time.monotonic()
-        if error and now - told >= _TELL_EVERY_S:
-            told = now
-            print(f"judge {judge} still does not answer after {now - start:.0f} s ({error})", flush=True)
-    if not error:
-        print(f"judge {judge} is back after {time.monotonic() - start:.0f} s", flush=True)
-    return error
+        said = await probe()
+    return said

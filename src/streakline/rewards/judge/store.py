@@ -38,7 +38,7 @@ class Budget:
     def __post_init__(self) -> None:
         """Check the numbers."""
         for name, limit in asdict(self).items():
-            if limit is not None and (not isinstance(limit, int) or limit < 0):
+            if limit is not None and (type(limit) is not int or limit < 0):
                 raise ConfigError(
                     f"Expected `budget.{name}` to be a whole number of at least 0, or null in a file, but got {limit!r}"
                 )
@@ -87,16 +87,23 @@ class JudgeStore:
         score, reason, _ = row
         return score, reason
 
-    def put(self, key: bytes, *, score: int, reason: str) -> None:
-        """Keep a verdict; a later one takes the place of an earlier one."""
+    def put(self, key: bytes, *, score: int, reason: str) -> tuple[int, str]:
+        """Keep a verdict; gives the one that counts: of two runs that asked at once, the first one's."""
         reason = reason.encode("utf-8", "replace").decode()
         row = (key, score, reason, _checksum(key, score, reason))
         with self._faults_named():
+            self._connection.execute("INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?)", row)
+        if (known := self.get(key)) is not None:
+            return known
+        with self._faults_named():  # What is there is damaged.
             self._connection.execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?)", row)
+        return score, reason
 
     def pay_call(self, judge: str, *, budget: Budget) -> bool:
         """Count one call, if the budget has room for it."""
-        limits = [_UNLIMITED if limit is None else limit for limit in (budget.max_calls, budget.max_tokens)]
+        limits = [
+            _UNLIMITED if limit is None else min(limit, _UNLIMITED) for limit in (budget.max_calls, budget.max_tokens)
+        ]
         if min(limits) < 1:
             return False
         with self._faults_named():
