@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Literal, final
+from typing import Final, Literal, final
 
 from typing_extensions import override
 
@@ -14,6 +14,9 @@ from streakline.rewards.judge.agreement import krippendorff_alpha
 from streakline.rewards.judge.base import MAX_SCORE, Judge, Judgment
 from streakline.rewards.judge.case import case_of
 from streakline.types import Task, Trajectory
+
+_MAX_NOTE: Final = 400
+"""Characters of a reason that are kept with the trajectory."""
 
 
 @final
@@ -27,7 +30,7 @@ class JudgedAnswer(RewardTerm):
     Args:
         judge: Who scores.
         on_outage: What to do about a judge that is out for good or has spent its budget: end the run, which can be
-            resumed, or leave answers unscored, with one warning.
+            resumed, or leave answers unscored that it has not judged yet, with one warning.
     """
 
     def __init__(self, judge: Judge, on_outage: Literal["pause", "unscored"] = "pause") -> None:
@@ -35,6 +38,7 @@ class JudgedAnswer(RewardTerm):
         self._on_outage = on_outage
         self._is_out = False
         self._judgments: list[Judgment] = []
+        self._notes: tuple[str, ...] = ()
 
     @override
     def score(self, task: Task, trajectory: Trajectory) -> float | None:
@@ -50,10 +54,16 @@ class JudgedAnswer(RewardTerm):
         """
         judgments = self._judge_all(episodes) if episodes else []
         self._judgments += judgments
+        self._notes = tuple(map(_note, judgments))
         if judgments and not self._is_out and all(judgment.score is None for judgment in judgments):
             failure = judgments[0].failure
             warnings.warn(f"judge {self._judge.name} scored none of {len(judgments)} answers: {failure}", stacklevel=2)
         return [None if judgment.score is None else judgment.score / MAX_SCORE for judgment in judgments]
+
+    @override
+    def notes(self) -> Sequence[str]:
+        """The reason of each score, or why there is none."""
+        return self._notes
 
     @override
     def metrics(self) -> Mapping[str, Tally]:
@@ -83,6 +93,14 @@ class JudgedAnswer(RewardTerm):
             if not self._is_out:
                 warnings.warn(f"{outage}; answers stay unscored until it is back", stacklevel=3)
             self._is_out = True
-            return [Judgment(score=None, failure=str(outage)) for _ in episodes]
-        self._is_out = False
+            kept = [judgment for judgment in outage.judgments if isinstance(judgment, Judgment)]
+            return kept or [Judgment(score=None, failure=str(outage)) for _ in episodes]
+        if self._is_out and any(judgment.calls for judgment in judgments):
+            self._is_out = False
+            print(f"judge {self._judge.name} is back", flush=True)
         return judgments
+
+
+def _note(judgment: Judgment) -> str:
+    text = judgment.reason if judgment.score is not None else f"no score: {judgment.failure}"
+    return text if len(text) <= _MAX_NOTE else f"{text[:_MAX_NOTE]} [... {len(text) - _MAX_NOTE} characters]"
