@@ -96,11 +96,54 @@ def test_an_outage_ends_the_run_or_leaves_answers_unscored_with_one_warning():
     assert term.score_all(episodes(2)) == [1.0, 1.0]
 
 
+def test_an_outage_keeps_what_was_judged_counts_what_failed_and_its_end_is_told(capsys):
+    outage = JudgeOutageError("Expected judge says to answer, but got: nothing")
+    outage.judgments = (Judgment(score=5), Judgment(score=None, failure="nothing", calls=3, failed_calls=3))
+    judge = Says(outage)
+    term = JudgedAnswer(judge, on_outage="unscored")
+
+    with pytest.warns(UserWarning, match="answers stay unscored until it is back"):
+        assert term.score_all(episodes(2)) == [1.0, None]
+    assert term.metrics()["judge/failed"] == Tally(total=3, per=3)
+    assert capsys.readouterr().out == ""
+    judge.scores = (5,)
+    term.score_all(episodes(2))
+    term.score_all(episodes(2))
+    assert capsys.readouterr().out == "judge says is back\n"
+
+
+def test_what_one_judge_of_a_panel_scored_in_an_outage_is_no_score_of_the_panel():
+    outage = JudgeOutageError("Expected judge says to answer, but got: nothing")
+    outage.judgments = (Judgment(score=5),)
+    term = JudgedAnswer(JudgePanel([Says(outage), Says(1)]), on_outage="unscored")
+
+    with pytest.warns(UserWarning, match="answers stay unscored"):
+        assert term.score_all(episodes(1)) == [None]
+
+
 def hybrid(*scores, **options):
     answer = JudgedAnswer(Says(*scores), on_outage="unscored")
     reward = HybridReward(answer, {"said": NonEmptyAnswer()}, **options)
     (group,) = reward.score_groups([(TASK, [trajectory for _, trajectory in episodes(2)])])
     return group
+
+
+def test_the_reason_of_a_score_or_of_none_stands_with_the_trajectory():
+    class Explains(Judge):
+        name = "explains"
+
+        def judge_all(self, cases):
+            right = Judgment(score=5, reason="It is right.")
+            return [right, Judgment(score=None, failure="cut off"), Judgment(score=4, reason="r" * 1000)]
+
+    reward = HybridReward(JudgedAnswer(Explains()), {"said": NonEmptyAnswer()})
+    (group,) = reward.score_groups([(TASK, [trajectory for _, trajectory in episodes(3)])])
+
+    assert [one.reward_notes["answer"] for one in group] == [
+        "It is right.",
+        "no score: cut off",
+        "r" * 400 + " [... 600 characters]",
+    ]
 
 
 def test_one_measure_holds_in_a_group():
