@@ -258,7 +258,7 @@ def test_a_spent_budget_ends_a_run_that_a_larger_one_goes_on_with(server, train,
     assert server.num_answered == unbroken[2]
 
 
-def test_the_process_alone_goes_on_where_the_judge_is_out(server, folder, tmp_path, recwarn):
+def test_the_process_alone_goes_on_where_the_judge_is_out(server, folder, tmp_path, recwarn, capsys):
     judge = judge_at(server.url, tmp_path / "judge.sqlite")
     answer = JudgedAnswer(judge, on_outage="unscored")
     reward = HybridReward(answer, {"parity": ParityReward()}, without_answer="process")
@@ -283,6 +283,9 @@ def test_the_process_alone_goes_on_where_the_judge_is_out(server, folder, tmp_pa
                 assert one.reward == one.reward_terms["parity"] == one.reward_terms["process"]
     told = [str(warning.message) for warning in recwarn.list]
     assert len([line for line in told if "answers stay unscored until it is back" in line]) == 1
+    assert capsys.readouterr().out.count("judge scripted is back\n") == 1
+    # In an outage each step has at least its probe.
+    assert [record.metrics[step]["train/judge/failed"] for step in (1, 2, 3, 4)] == [0.0, 1.0, 1.0, 0.0]
     assert len([line for line in told if "go by their process alone" in line]) == 1
     recwarn.clear()
 

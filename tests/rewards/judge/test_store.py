@@ -1,6 +1,8 @@
 """Verdicts and spendings on disk."""
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
@@ -57,6 +59,19 @@ def test_a_budget_holds_to_the_call_and_is_kept(tmp_path):
         assert store.pay_call("other", budget=Budget(max_calls=1))
         assert not store.pay_call("third", budget=Budget(max_calls=0))
         assert store.pay_call("third", budget=Budget(max_calls=10**30))
+
+
+def test_many_open_a_new_file_at_once(tmp_path):
+    start = threading.Barrier(6)
+
+    def put(path):
+        start.wait()
+        with JudgeStore(path) as store:
+            return store.put(KEY, score=3, reason="same")
+
+    with ThreadPoolExecutor(6) as pool:
+        for place in range(60):
+            assert list(pool.map(put, [tmp_path / f"{place}.sqlite"] * 6)) == [(3, "same")] * 6
 
 
 def _spend(path, budget, queue):

@@ -14,13 +14,14 @@ from typing import Any, TypeVar, final
 from typing_extensions import override
 
 from streakline.errors import ConfigError, JudgeOutageError
-from streakline.rewards.judge.asking import Asking, Verdict
+from streakline.rewards.judge.asking import Verdict
 from streakline.rewards.judge.base import Judge, Judgment
 from streakline.rewards.judge.case import JudgeCase
-from streakline.rewards.judge.endpoint import Connection, Endpoint
-from streakline.rewards.judge.faults import Fault, RefusalFault, RequestFault, ServerFault
-from streakline.rewards.judge.patience import Limits, wait_for_server
+from streakline.rewards.judge.endpoint import Endpoint
+from streakline.rewards.judge.faults import Fault
+from streakline.rewards.judge.patience import Limits
 from streakline.rewards.judge.prompt import JudgePrompt, JudgeRequest
+from streakline.rewards.judge.server import Server
 from streakline.rewards.judge.store import Budget, JudgeStore
 
 ResultT = TypeVar("ResultT")
@@ -60,14 +61,9 @@ class OpenAIJudge(Judge):
         if order_tolerance < 1:
             raise ConfigError(f"Expected `order_tolerance` to be at least 1, but got {order_tolerance}")
         self._endpoint, self._store, self._prompt = endpoint, store, prompt
-        self._limits, self._budget = limits, budget
         self._orders = (False, True) if both_orders else (False,)
         self._order_tolerance = order_tolerance
-        self._structured = endpoint.structured
-        # Once patience was in vain, one try a step is enough.
-        self._is_out = False
-        # Whether that try has to bring a verdict: it answered all, but with nothing of use.
-        self._is_useless = False
+        self._server = Server(endpoint, limits, budget)
 
     @property
     @override
@@ -137,80 +133,7 @@ class OpenAIJudge(Judge):
                     verdict.cached = True
             left = {key: wanted[key] for key in wanted if verdicts[key].score is None}
             if left:
-                await self._ask_all(left, verdicts, store, probes)
-
-    async def _ask_all(
-        self,
-        wanted: Mapping[bytes, JudgeRequest],
-        verdicts: Mapping[bytes, Verdict],
-        store: JudgeStore,
-        probes: Verdict,
-    ) -> None:
-        connection = Connection(self._endpoint, timeout_s=self._limits.timeout_s, structured=self._structured)
-        async with connection:
-            asking = Asking(connection, store, self._limits, self._budget, judge=self.name, probes=probes)
-            try:
-                if self._is_out:
-                    await (self._require_verdict(asking) if self._is_useless else self._require_server(asking))
-                    self._is_out = self._is_useless = False
-                await self._ask_in_rounds(asking, wanted, verdicts)
-                if len(wanted) > 1 and all(verdict.score is None for verdict in verdicts.values()):
-                    await self._require_verdict(asking)
-            except JudgeOutageError:
-                self._is_out = True
-                raise
-            finally:
-                self._structured = connection.structured
-
-    async def _ask_in_rounds(
-        self, asking: Asking, wanted: Mapping[bytes, JudgeRequest], verdicts: Mapping[bytes, Verdict]
-    ) -> None:
-        """Fill in verdicts; what failed while the server answers others is asked once more."""
-        left, is_second = wanted, False
-        while left:
-            asking.begin(breaks=not is_second)
-            await asyncio.gather(*(asking.ask(left[key], verdicts[key], key) for key in left))
-            asking.raise_if_ended()
-            left = {key: left[key] for key in left if isinstance(verdicts[key].fault, ServerFault)}
-            was_out = bool(left) and await self._require_server(asking)
-            if is_second and not was_out:
-                break
-            is_second = not was_out
-        # Was that single request refused, or are all?
-        if any(isinstance(verdicts[key].fault, RefusalFault) for key in wanted):
-            await self._require_server(asking)
-
-    async def _require_server(self, asking: Asking) -> bool:
-        """See that the server answers, whatever it says; gives whether it had to be waited for.
-
-        Raises:
-            JudgeOutageError: It doesn't, or takes no request of ours.
-        """
-        fault = await asking.probe()
-        must_wait = isinstance(fault, ServerFault)
-        if isinstance(fault, ServerFault) and not self._is_out:
-            fault = await wait_for_server(asking.probe, limits=self._limits, silence=asking.silence, fault=fault)
-        if isinstance(fault, ServerFault):
-            raise JudgeOutageError(f"Expected judge {self.name} to answer, but got: {fault}")
-        return must_wait
-
-    async def _require_verdict(self, asking: Asking) -> None:
-        """See that the server can give a verdict at all, where it gave none for several requests.
-
-        Raises:
-            JudgeOutageError: It can't, and waiting would not help: it does not take the request, or garbles the reply.
-        """
-        await self._require_server(asking)
-        for _ in range(self._limits.attempts):
-            fault = await asking.probe()
-            if fault is None:
-                return
-            if isinstance(fault, RequestFault):
-                break
-        self._is_useless = True
-        raise JudgeOutageError(
-            f"Expected judge {self.name} to give verdicts, but it gave none, also not for the smallest request: {fault}"
-        )
+                await self._server.ask_all(left, verdicts, store, probes)
 
 
 def _with_calls(judgment: Judgment, probes: Verdict) -> Judgment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -60,7 +61,7 @@ class JudgeStore:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
             try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._write_ahead()
                 self._connection.execute("PRAGMA synchronous = NORMAL")  # In WAL, what was committed survives a kill.
                 for statement in _SCHEMA:
                     self._connection.execute(statement)
@@ -120,6 +121,18 @@ class JudgeStore:
             row = self._connection.execute("SELECT calls, tokens FROM spent WHERE judge = ?", (judge,)).fetchone()
         calls, tokens = row or (0, 0)
         return calls, tokens
+
+    def _write_ahead(self) -> None:
+        # On a new file this does not wait for another process that does the same, whatever the time-out.
+        deadline = time.monotonic() + _BUSY_TIMEOUT_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
 
     @contextmanager
     def _faults_named(self) -> Iterator[None]:
