@@ -64,5 +64,10 @@ def test_anything_else_is_none(reply):
         read_verdict(reply)
 
 
+def test_thinking_without_its_beginning_is_told():
+    with pytest.raises(VerdictError, match="thinking that is not opened, or closed twice: 'That is bad"):
+        read_verdict('That is bad.</think>{"reason": "bad", "score": 0}')
+
+
 def test_an_integer_in_another_notation_is_one():
     assert read_verdict(json.dumps({"reason": "", "score": 4.0})) == (4, "")

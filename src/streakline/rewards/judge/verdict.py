@@ -42,8 +42,10 @@ def read_verdict(reply: str) -> tuple[int, str]:
         VerdictError: It is anything else.
     """
     text = reply.strip()
-    thought = _THOUGHT.fullmatch(text)
-    if thought and text.count("</think>") == 1:
+    if "</think>" in text and not text.startswith(("{", "`")):
+        thought = _THOUGHT.fullmatch(text)
+        if thought is None or text.count("</think>") > 1:
+            raise VerdictError(f"thinking that is not opened, or closed twice: {_head(text)}")
         text = thought[1].strip()
     fenced = _FENCED.fullmatch(text)
     try:
