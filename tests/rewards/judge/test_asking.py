@@ -90,7 +90,7 @@ def test_patience_is_one_clock_from_the_first_failure_and_is_told_of_at_once(ser
 
     with pytest.raises(JudgeOutageError, match="to answer, but got: Error code: 503"):
         judge_at(server.url, tmp_path / "a", limits=Limits(patience_s=1.0, backoff_s=0.02)).judge_all(cases(3))
-    assert 1.0 <= time.monotonic() - start < 2.0
+    assert 1.0 <= time.monotonic() - start < 2.5
     said = "".join(told)
     assert "judge scripted does not answer (Error code: 503 - scripted failure): waiting for up to 1 s" in said
 
@@ -124,13 +124,14 @@ def test_who_hangs_is_told_of_at_the_first_time_out(capsys):
 
 
 def test_a_rate_limit_counts_as_no_try(server, tmp_path):
-    server.script = lambda request, number: Answer(status=429) if number < 8 else Answer(score=2)
+    statuses = [429] * 8 + [500]
+    server.script = lambda request, number: Answer(score=2, status=[*statuses, 200][min(number, 9)])
     limits = Limits(attempts=2, backoff_s=0.001, max_backoff_s=0.002)
 
     (judgment,) = judge_at(server.url, tmp_path / "judge.sqlite", limits=limits).judge_all([case()])
 
     # Were it one, there would be a probe, and a second round.
-    assert (judgment.score, server.num_probes, judgment.failed_calls) == (2, 0, 8)
+    assert (judgment.score, server.num_probes, judgment.failed_calls) == (2, 0, 9)
 
 
 def test_pauses_grow_while_a_server_is_waited_for(server, tmp_path):
