@@ -78,6 +78,11 @@ class Termination(StrEnum):
         return self in {Termination.LENGTH, Termination.TOOL_OVERFLOW, Termination.MAX_TURNS}
 
     @property
+    def is_finished(self) -> bool:
+        """Whether the policy or the environment ended the episode, and neither a limit, a cap nor a failure."""
+        return self in {Termination.ANSWER, Termination.ENVIRONMENT_DONE}
+
+    @property
     def is_error(self) -> bool:
         """Whether the machinery failed, so that the outcome says nothing about the policy."""
         return self in {Termination.TOOL_ERROR, Termination.ENGINE_ERROR}
@@ -384,6 +389,11 @@ class Trajectory:
         """Worst tier of any served result; `live` where no tool was called."""
         tiers = [result.tier for turn in self.turns for result in turn.results]
         return max(tiers, key=lambda tier: tier.rank, default=Tier.LIVE)
+
+    @property
+    def num_user_turns(self) -> int:
+        """User turns that it reached."""
+        return max((turn.user_turn for turn in self.turns), default=-1) + 1
 
     @property
     def num_trained_tokens(self) -> int:

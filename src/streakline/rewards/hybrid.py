@@ -94,13 +94,7 @@ class HybridReward(Reward):
             warnings.warn("no answer of a group could be scored: such groups go by their process alone", stacklevel=2)
         if scores:
             self._is_without = is_without
-        return [self._process_alone(*pair) if is_without else self._mix(*pair) for pair in pairs]
-
-    def _process_alone(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
-        leak = bool(find_leak(final_answer(trajectory)))
-        process = weighted_mean(scores, self._process.weights)
-        reward = None if leak and self._clamp_leaks else process
-        return reward, {"process": process, "trust": 0.0, "untiered": process, "leak": float(leak)}
+        return [self._mix(*pair, is_without=is_without) for pair in pairs]
 
     @override
     def success_score(self, trajectory: Trajectory) -> float | None:
@@ -109,12 +103,16 @@ class HybridReward(Reward):
         is_clamped = bool(terms.get("leak")) and self._clamp_leaks and trajectory.reward is not None
         return 0.0 if is_clamped else terms.get(_ANSWER)
 
-    def _mix(self, scores: Scores, trajectory: Trajectory) -> tuple[float | None, Scores]:
+    def _mix(self, scores: Scores, trajectory: Trajectory, *, is_without: bool) -> tuple[float | None, Scores]:
         leak = bool(find_leak(final_answer(trajectory)))
-        answer = 0.0 if leak and self._clamp_leaks else scores[_ANSWER]
-        process, trust = weighted_mean(scores, self._process.weights), self.trust.of(trajectory)
-        reward = _mixed(answer, process, trust)
-        untiered = _mixed(answer, process, self.trust.exact)
+        is_clamped = leak and self._clamp_leaks
+        process = weighted_mean(scores, self._process.weights)
+        if is_without:
+            trust, untiered = 0.0, process
+            reward = None if is_clamped else process
+        else:
+            answer, trust = 0.0 if is_clamped else scores[_ANSWER], self.trust.of(trajectory)
+            reward, untiered = _mixed(answer, process, trust), _mixed(answer, process, self.trust.exact)
         return reward, {"process": process, "trust": trust, "untiered": untiered, "leak": float(leak)}
 
 

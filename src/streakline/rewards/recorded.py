@@ -13,9 +13,8 @@ from streakline.cache.store import CacheStore
 from streakline.environment.tool_traits import initial_state
 from streakline.errors import CacheError, ConfigError
 from streakline.rewards.base import RewardTerm
-from streakline.types import Task, Termination, Tier, ToolCall, ToolResult, Trajectory
+from streakline.types import Task, Tier, ToolCall, ToolResult, Trajectory
 
-_FINISHED = frozenset({Termination.ANSWER, Termination.ENVIRONMENT_DONE})
 _RAN = frozenset({Tier.LIVE, Tier.EXACT})
 
 
@@ -51,8 +50,7 @@ class RecordedSuccess(RewardTerm):
                 raise ConfigError(f"Expected `{self._path}` to know the tools of {task.id}, but got no `{name}` in it")
         if trajectory.termination.is_error:
             return None
-        reached = max((turn.user_turn for turn in trajectory.turns), default=-1) + 1
-        finished = reached == len(task.gold) and trajectory.termination in _FINISHED
+        finished = trajectory.num_user_turns == len(task.gold) and trajectory.termination.is_finished
         return float(finished and self._is_right(task, trajectory))
 
     def _is_right(self, task: Task, trajectory: Trajectory) -> bool:

@@ -9,9 +9,7 @@ from streakline.environment.replay import gold_outcomes, replay, result_key
 from streakline.errors import ConfigError
 from streakline.rewards.base import RewardTerm
 from streakline.rewards.executed import executed_calls
-from streakline.types import Task, Termination, Trajectory
-
-_FINISHED = frozenset({Termination.ANSWER, Termination.ENVIRONMENT_DONE})
+from streakline.types import Task, Trajectory
 
 
 @final
@@ -41,8 +39,7 @@ class StateSuccess(RewardTerm):
             raise ConfigError(f"Expected a task with simulators and gold calls for StateSuccess, but got {task.id}")
         if trajectory.termination.is_error:
             return None
-        reached = max((turn.user_turn for turn in trajectory.turns), default=-1) + 1
-        finished = reached == len(task.gold) and trajectory.termination in _FINISHED
+        finished = trajectory.num_user_turns == len(task.gold) and trajectory.termination.is_finished
         return float(finished and self._is_right(task, trajectory))
 
     def _is_right(self, task: Task, trajectory: Trajectory) -> bool:

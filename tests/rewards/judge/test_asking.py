@@ -5,22 +5,11 @@ import time
 from email.utils import formatdate
 
 import pytest
-from tests.fixtures.judge_server import FAST, Answer, case, cases, data_of, judge_at, judge_server, scores
+from tests.fixtures.judge_server import FAST, Answer, case, cases, data_of, judge_at, scores
 
 from streakline.errors import JudgeOutageError
 from streakline.rewards.judge.patience import Limits, Silence
 from streakline.rewards.judge.store import Budget, JudgeStore
-
-
-@pytest.fixture
-def server():
-    with judge_server() as running:
-        yield running
-
-
-@pytest.fixture
-def judge(server, tmp_path):
-    return judge_at(server.url, tmp_path / "judge.sqlite")
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])

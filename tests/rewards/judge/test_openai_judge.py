@@ -8,7 +8,7 @@ import sqlite3
 import time
 
 import pytest
-from tests.fixtures.judge_server import FAST, Answer, case, cases, data_of, is_probe, judge_at, judge_server, scores
+from tests.fixtures.judge_server import FAST, Answer, case, cases, data_of, is_probe, judge_at, scores
 
 from streakline.errors import ConfigError, JudgeOutageError
 from streakline.rewards.judge.endpoint import Endpoint
@@ -20,17 +20,6 @@ from streakline.rewards.judge.store import Budget
 def by_number(request):
     """0 ... 5 by the request that is judged."""
     return int(json.loads(data_of(request).splitlines()[0])["text"][3:-1]) % 6
-
-
-@pytest.fixture
-def server():
-    with judge_server() as running:
-        yield running
-
-
-@pytest.fixture
-def judge(server, tmp_path):
-    return judge_at(server.url, tmp_path / "judge.sqlite")
 
 
 def test_answers_get_their_own_score_whatever_the_order_of_the_replies(server, judge):

@@ -16,9 +16,7 @@ from streakline.rewards.bfcl.official import described_functions
 from streakline.rewards.bfcl.single_turn import assign_calls
 from streakline.rewards.executed import executed_calls
 from streakline.tasks.bfcl_source import MULTI_TURN, WITHOUT_ANSWERS, language
-from streakline.types import JSON, Task, Termination, Trajectory
-
-_FINISHED = frozenset({Termination.ANSWER, Termination.ENVIRONMENT_DONE})
+from streakline.types import JSON, Task, Trajectory
 
 
 @final
@@ -66,8 +64,7 @@ class BFCLGrade(RewardTerm):
             return 0.0
 
     def _multi_turn(self, task: Task, trajectory: Trajectory) -> bool:
-        reached = max((turn.user_turn for turn in trajectory.turns), default=-1) + 1
-        if reached != len(task.requests):
+        if trajectory.num_user_turns != len(task.requests):
             return False
         steps = executed_calls(trajectory, num_user_turns=len(task.requests))
         # One time limit for all calls, since each would cost a hand-over to another thread and back.
@@ -90,7 +87,7 @@ class BFCLGrade(RewardTerm):
 def _is_clean(task: Task, trajectory: Trajectory) -> bool:
     """Whether the episode ended by itself and each call that counts could be read."""
     turns = trajectory.turns if task.kind in MULTI_TURN else trajectory.turns[:1]
-    return trajectory.termination in _FINISHED and not any(turn.malformed_calls for turn in turns)
+    return trajectory.termination.is_finished and not any(turn.malformed_calls for turn in turns)
 
 
 @lru_cache(maxsize=32)

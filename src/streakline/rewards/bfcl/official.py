@@ -53,9 +53,8 @@ class OfficialBFCL(RewardTerm):
 
     def _is_valid(self, task: Task, trajectory: Trajectory) -> bool:
         if task.kind in MULTI_TURN:
-            reached = max((turn.user_turn for turn in trajectory.turns), default=-1) + 1
             steps = executed_calls(trajectory, num_user_turns=len(task.requests))
-            return reached == len(task.requests) and check_multi_turn(task, steps)
+            return trajectory.num_user_turns == len(task.requests) and check_multi_turn(task, steps)
         calls = trajectory.turns[0].message.tool_calls if trajectory.turns else ()
         if task.kind in WITHOUT_ANSWERS:
             return bool(calls) == (not task.kind.endswith("irrelevance"))
